@@ -27,13 +27,13 @@ pub(crate) struct FilterNames {
 
 #[derive(Debug)]
 struct Cached {
-    files: Vec<Option<FileStamp>>,
+    files: Vec<Option<ConfigFileStamp>>,
     names: BTreeSet<String>,
 }
 
 /// Changes whenever the file does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct FileStamp {
+struct ConfigFileStamp {
     device: u64,
     inode: u64,
     bytes: u64,
@@ -41,7 +41,7 @@ struct FileStamp {
     changed: (i64, i64),
 }
 
-impl FileStamp {
+impl ConfigFileStamp {
     fn of(path: &Utf8Path) -> Option<Self> {
         let metadata = std::fs::metadata(path).ok()?;
         Some(Self {
@@ -71,7 +71,8 @@ impl FilterNames {
     ) -> Result<Vec<String>, NotSeenReason> {
         // Stamped before git reads them: a file that changes in between is read again the next time.
         let files = configuration_files(worktree_dir, common_dir);
-        let files: Vec<Option<FileStamp>> = files.iter().map(|path| FileStamp::of(path)).collect();
+        let files: Vec<Option<ConfigFileStamp>> =
+            files.iter().map(|path| ConfigFileStamp::of(path)).collect();
         if let Some(cached) = self.cached().get(root).filter(|cached| cached.files == files) {
             return Ok(off(&cached.names));
         }

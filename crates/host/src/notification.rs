@@ -6,7 +6,7 @@ use crate::programs;
 
 /// What happened to a notification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Delivery {
+pub enum NotificationOutcome {
     OnDesktop,
     /// There is no `notify-send` or `osascript`, or it failed, as it does without a desktop.
     Nowhere,
@@ -14,7 +14,7 @@ pub enum Delivery {
 
 /// Shows a short text and waits until the desktop has accepted it. Both texts are passed as arguments, so that nothing
 /// in them is read as a command.
-pub fn show(title: &str, text: &str) -> Delivery {
+pub fn show(title: &str, text: &str) -> NotificationOutcome {
     let run_quietly = |mut command: Command| {
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         command.status().is_ok_and(|status| status.success())
@@ -32,5 +32,5 @@ pub fn show(title: &str, text: &str) -> Delivery {
     } else {
         false
     };
-    if shown { Delivery::OnDesktop } else { Delivery::Nowhere }
+    if shown { NotificationOutcome::OnDesktop } else { NotificationOutcome::Nowhere }
 }

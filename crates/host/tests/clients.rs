@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use workrail_host::clients::{
-    Bases, Client, ClientError, ClientFile, Connection, FileChange, Intent, Ledger, Setup, SetupPart,
+    Bases, Client, ClientError, ClientFile, ConnectionMethod, FileChange, Intent, Ledger, Setup, SetupPart,
     SetupScope, SetupTarget, WithoutVariable, apply, plan,
 };
 use workrail_model::keyring::HttpSecret;
@@ -99,13 +99,13 @@ fn server_file(client: Client, scope: SetupScope, bases: &Bases) -> Option<Clien
 fn started() -> Setup {
     Setup {
         own_program: Some("/opt/workrail".into()),
-        connection: Connection::Program,
+        connection: ConnectionMethod::Program,
         opencode_plugin: str::to_owned,
     }
 }
 
 fn reached() -> Setup {
-    let connection = Connection::Http {
+    let connection = ConnectionMethod::Http {
         url: "http://127.0.0.1:8765/mcp".to_owned(),
         secret: Some(HttpSecret::new([0; 32])),
     };
@@ -323,7 +323,7 @@ fn a_file_with_the_secret_in_it_is_readable_by_its_user_alone() {
 }
 
 fn at_a_team() -> Setup {
-    let connection = Connection::Remote {
+    let connection = ConnectionMethod::Remote {
         url: "https://workrail.example.com/mcp".to_owned(),
         without_variable: WithoutVariable::Refuse,
     };

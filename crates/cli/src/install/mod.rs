@@ -10,8 +10,8 @@ use std::process::ExitCode;
 use camino::Utf8PathBuf;
 use serde_json::{Value, json};
 use workrail_host::clients::{
-    self, Bases, Client, ClientError, Connection, FileChange, Intent, Ledger, Setup, SetupPart, SetupScope,
-    SetupTarget, WithoutVariable,
+    self, Bases, Client, ClientError, ConnectionMethod, FileChange, Intent, Ledger, Setup, SetupPart,
+    SetupScope, SetupTarget, WithoutVariable,
 };
 use workrail_host::data_dir::data_dir;
 use workrail_model::keyring::HttpSecret;
@@ -64,7 +64,7 @@ fn refused(error: &ClientError) -> Failure {
     Failure::Environment(format!("{error}\nNothing was written."))
 }
 
-fn setup(connection: Connection) -> Setup {
+fn setup(connection: ConnectionMethod) -> Setup {
     let own_program = std::env::current_exe().ok().and_then(|path| Utf8PathBuf::from_path_buf(path).ok());
     Setup { own_program, connection, opencode_plugin: workrail_core::hook::hosts::opencode_plugin }
 }
@@ -117,8 +117,8 @@ fn set_up(arguments: &InstallArguments, format: Format) -> Result<(), Failure> {
     };
     let secret = secret_for(arguments.http, &targets, selection.dry_run)?;
     let connection = match (arguments.http, &arguments.remote) {
-        (None, None) => Connection::Program,
-        (Some(address), _) => Connection::Http {
+        (None, None) => ConnectionMethod::Program,
+        (Some(address), _) => ConnectionMethod::Http {
             url: format!("http://{}/mcp", address.socket_address()),
             secret: secret.clone(),
         },
@@ -147,12 +147,12 @@ fn set_up(arguments: &InstallArguments, format: Format) -> Result<(), Failure> {
 }
 
 /// A team's server. Tokens are sent to other machines only over TLS.
-fn remote(url: &PublicUrl, without_variable: WithoutVariable) -> Result<Connection, Failure> {
+fn remote(url: &PublicUrl, without_variable: WithoutVariable) -> Result<ConnectionMethod, Failure> {
     let is_local = ["localhost", "127.0.0.1", "[::1]"].contains(&url.host());
     if url.scheme() == Scheme::Http && !is_local {
         return Err(Failure::Call("Use https: your token would be sent unencrypted.".to_owned()));
     }
-    Ok(Connection::Remote { url: format!("{url}/mcp"), without_variable })
+    Ok(ConnectionMethod::Remote { url: format!("{url}/mcp"), without_variable })
 }
 
 /// The requested parts. Hooks need the store, which is not local with a team's server.
@@ -273,7 +273,7 @@ fn print(arguments: &InstallArguments, format: Format) -> Result<(), Failure> {
         return Err(Failure::Call("Name the client to print for: --client CLIENT.".to_owned()));
     }
     let connection = match &arguments.remote {
-        None => Connection::Program,
+        None => ConnectionMethod::Program,
         Some(url) => remote(url, WithoutVariable::Placeholder)?,
     };
     let (bases, setup) = (bases()?, setup(connection));

@@ -12,7 +12,7 @@ use workrail_engine::sessions::{
 };
 use workrail_host::clock::SystemClock;
 use workrail_host::local_time::local_clock;
-use workrail_host::notification::{self, Delivery};
+use workrail_host::notification::{self, NotificationOutcome};
 use workrail_host::terminal;
 use workrail_model::id::{RunId, SessionId};
 use workrail_ports::environment::Clock as _;
@@ -220,8 +220,8 @@ impl Bell {
         let name = run.run.label.clone().unwrap_or_default();
         let text = format!("{}\n{}", why(&run.need.why).join(" "), run.need.command);
         match notification::show(&format!("WorkRail: {name} needs you"), &text) {
-            Delivery::OnDesktop => {}
-            Delivery::Nowhere => {
+            NotificationOutcome::OnDesktop => {}
+            NotificationOutcome::Nowhere => {
                 output::ring();
                 if !self.announced {
                     self.announced = true;

@@ -1,13 +1,13 @@
-//! What one row of the table does to the text of its file.
+//! What one config entry does to the text of its file.
 
 use std::io::ErrorKind;
 
 use camino::Utf8Path;
 
-use super::table::{ConfigEntry, Content, HttpMembers, ServerEntry};
+use super::table::{ConfigContent, ConfigEntry, HttpMembers, ServerEntry};
 use super::{
-    Client, ClientError, ClientFile, Connection, Setup, authorization, block, entry, hooks, json, own_files,
-    remote_authorization, texts, toml,
+    Client, ClientError, ClientFile, ConnectionMethod, Setup, authorization, block, entry, hooks, json,
+    own_files, remote_authorization, texts, toml,
 };
 use crate::bounded;
 use crate::env_vars::TOKEN;
@@ -43,22 +43,22 @@ pub(super) fn install(
     let program = setup.program(config_entry.scope);
     let now = text.unwrap_or_default();
     Ok(match &config_entry.content {
-        Content::Server(entry) => install_server(client, config_entry, entry, setup, now)?,
-        Content::Hooks(file) => hooks::install(now, file, &program)?,
-        Content::Instructions => block::install(now)?,
-        Content::Own(file) => match text {
+        ConfigContent::Server(entry) => install_server(client, config_entry, entry, setup, now)?,
+        ConfigContent::Hooks(file) => hooks::install(now, file, &program)?,
+        ConfigContent::Instructions => block::install(now)?,
+        ConfigContent::Own(file) => match text {
             Some(other) if !other.trim().is_empty() && !other.contains(texts::WRITTEN_BY_WORKRAIL) => {
                 return Err(EditRefusal::NotOurs);
             }
             Some(_) | None => own_files::text(*file, setup, &program),
         },
-        Content::ToolList { path, prefix } => {
+        ConfigContent::ToolList { path, prefix } => {
             let entries: Vec<String> =
                 own_files::read_only_tools().map(|tool| format!("{prefix}{tool}")).collect();
             json::add_to_list(now, path, &entries)?
         }
-        Content::EntryToolList { servers, member } => entry::add_tools(now, servers, member, &tools())?,
-        Content::CodexTools => toml::allow(now, &own_files::read_only_tools().collect::<Vec<_>>())?,
+        ConfigContent::EntryToolList { servers, member } => entry::add_tools(now, servers, member, &tools())?,
+        ConfigContent::CodexTools => toml::allow(now, &own_files::read_only_tools().collect::<Vec<_>>())?,
     })
 }
 
@@ -70,27 +70,27 @@ fn install_server(
     text: &str,
 ) -> Result<String, EditRefusal> {
     match (entry, &setup.connection) {
-        (ServerEntry::Json { servers, http, .. }, Connection::Remote { url, without_variable }) => {
+        (ServerEntry::Json { servers, http, .. }, ConnectionMethod::Remote { url, without_variable }) => {
             let members: HttpMembers = (*http).ok_or(EditRefusal::NoHttp)?;
             let sent = remote_authorization(client, *without_variable).ok_or(EditRefusal::NoVariable)?;
             Ok(entry::install_http(text, servers, members, url, &sent)?)
         }
-        (ServerEntry::Toml, Connection::Remote { url, .. }) => {
+        (ServerEntry::Toml, ConnectionMethod::Remote { url, .. }) => {
             Ok(toml::install_remote(text, url, TOKEN.name)?)
         }
-        (ServerEntry::Json { servers, shape, .. }, Connection::Program) => {
+        (ServerEntry::Json { servers, shape, .. }, ConnectionMethod::Program) => {
             Ok(entry::install(text, servers, *shape, &setup.program(config_entry.scope))?)
         }
-        (ServerEntry::Toml, Connection::Program) => {
+        (ServerEntry::Toml, ConnectionMethod::Program) => {
             Ok(toml::install(text, &setup.program(config_entry.scope))?)
         }
-        (ServerEntry::Json { servers, http, .. }, Connection::Http { url, secret }) => {
+        (ServerEntry::Json { servers, http, .. }, ConnectionMethod::Http { url, secret }) => {
             let members: HttpMembers = (*http).ok_or(EditRefusal::NoHttp)?;
             let sent =
                 authorization(client, config_entry.scope, secret.as_ref()).ok_or(EditRefusal::NoHttp)?;
             Ok(entry::install_http(text, servers, members, url, &sent)?)
         }
-        (ServerEntry::Toml, Connection::Http { url, secret }) => {
+        (ServerEntry::Toml, ConnectionMethod::Http { url, secret }) => {
             let sent =
                 authorization(client, config_entry.scope, secret.as_ref()).ok_or(EditRefusal::NoHttp)?;
             Ok(toml::install_http(text, url, &sent)?)
@@ -101,21 +101,23 @@ fn install_server(
 /// The text without WorkRail; `None` if the file held nothing else.
 pub(super) fn remove(config_entry: &ConfigEntry, text: &str) -> Result<Option<String>, EditRefusal> {
     Ok(match &config_entry.content {
-        Content::Server(ServerEntry::Json { servers, .. }) => Some(entry::remove(text, servers)?),
-        Content::Server(ServerEntry::Toml) => Some(toml::remove(text)?),
-        Content::Hooks(file) => hooks::remove(text, file)?,
-        Content::Instructions => block::remove(text)?,
+        ConfigContent::Server(ServerEntry::Json { servers, .. }) => Some(entry::remove(text, servers)?),
+        ConfigContent::Server(ServerEntry::Toml) => Some(toml::remove(text)?),
+        ConfigContent::Hooks(file) => hooks::remove(text, file)?,
+        ConfigContent::Instructions => block::remove(text)?,
         // A file of that name that we did not write stays.
-        Content::Own(_) => (!text.contains(texts::WRITTEN_BY_WORKRAIL)).then(|| text.to_owned()),
-        Content::ToolList { path, prefix } => {
+        ConfigContent::Own(_) => (!text.contains(texts::WRITTEN_BY_WORKRAIL)).then(|| text.to_owned()),
+        ConfigContent::ToolList { path, prefix } => {
             let entries: Vec<String> =
                 own_files::read_only_tools().map(|tool| format!("{prefix}{tool}")).collect();
             Some(json::remove_from_list(text, path, &entries)?)
         }
-        Content::EntryToolList { servers, member } => {
+        ConfigContent::EntryToolList { servers, member } => {
             Some(entry::remove_tools(text, servers, member, &tools())?)
         }
-        Content::CodexTools => Some(toml::disallow(text, &own_files::read_only_tools().collect::<Vec<_>>())?),
+        ConfigContent::CodexTools => {
+            Some(toml::disallow(text, &own_files::read_only_tools().collect::<Vec<_>>())?)
+        }
     })
 }
 
@@ -123,15 +125,15 @@ pub(super) fn command_in(file: &ClientFile) -> Result<Option<String>, ClientErro
     let Some(text) = read(&file.path)? else { return Ok(None) };
     let text = text.trim_start_matches('\u{feff}');
     let entries =
-        file.client.row().config_entries.iter().filter_map(|config_entry| match &config_entry.content {
-            Content::Server(entry) if config_entry.scope == file.scope => Some(entry),
-            Content::Server(_)
-            | Content::Hooks(_)
-            | Content::Instructions
-            | Content::Own(_)
-            | Content::ToolList { .. }
-            | Content::EntryToolList { .. }
-            | Content::CodexTools => None,
+        file.client.profile().config_entries.iter().filter_map(|config_entry| match &config_entry.content {
+            ConfigContent::Server(entry) if config_entry.scope == file.scope => Some(entry),
+            ConfigContent::Server(_)
+            | ConfigContent::Hooks(_)
+            | ConfigContent::Instructions
+            | ConfigContent::Own(_)
+            | ConfigContent::ToolList { .. }
+            | ConfigContent::EntryToolList { .. }
+            | ConfigContent::CodexTools => None,
         });
     let found = match entries.into_iter().next() {
         Some(ServerEntry::Json { servers, .. }) => entry::command(text, servers),

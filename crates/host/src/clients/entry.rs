@@ -3,7 +3,7 @@
 use jsonc_parser::cst::{CstInputValue, CstObject};
 
 use super::json::{array_in, ended, object_in, parsed, put, string, text_in, unambiguous};
-use super::table::{HttpMembers, Shape};
+use super::table::{EntryShape, HttpMembers};
 use super::{ARGUMENTS, NAME, json};
 
 const AUTHORIZATION: &str = "Authorization";
@@ -29,16 +29,16 @@ fn list(words: &[&str]) -> CstInputValue {
     CstInputValue::Array(words.iter().map(|word| string(word)).collect())
 }
 
-type Members = Vec<(&'static str, CstInputValue)>;
+type EntryMembers = Vec<(&'static str, CstInputValue)>;
 
 /// The members that are always set, and those that are only set in a new entry.
-fn members(shape: Shape, command: &str) -> (Members, Members) {
+fn members(shape: EntryShape, command: &str) -> (EntryMembers, EntryMembers) {
     let plain = vec![("command", string(command)), ("args", list(&ARGUMENTS))];
     match shape {
-        Shape::Plain => (plain, Vec::new()),
-        Shape::Typed(kind) => (plain, vec![("type", string(kind))]),
-        Shape::WithTools(kind) => (plain, vec![("type", string(kind)), ("tools", list(&["*"]))]),
-        Shape::Words => {
+        EntryShape::Plain => (plain, Vec::new()),
+        EntryShape::Typed(kind) => (plain, vec![("type", string(kind))]),
+        EntryShape::WithTools(kind) => (plain, vec![("type", string(kind)), ("tools", list(&["*"]))]),
+        EntryShape::Words => {
             let words: Vec<&str> = std::iter::once(command).chain(ARGUMENTS).collect();
             let started = vec![("type", string("local")), ("enabled", CstInputValue::Bool(true))];
             (vec![("command", list(&words))], started)
@@ -46,7 +46,7 @@ fn members(shape: Shape, command: &str) -> (Members, Members) {
     }
 }
 
-pub(super) fn install(text: &str, key: &str, shape: Shape, command: &str) -> Result<String, String> {
+pub(super) fn install(text: &str, key: &str, shape: EntryShape, command: &str) -> Result<String, String> {
     let (root, object) = parsed(text)?;
     let servers = servers_or_new(&object, key)?;
     let (exact, only_new) = members(shape, command);

@@ -3,7 +3,7 @@
 use jsonc_parser::cst::{CstArray, CstInputValue, CstNode, CstObject};
 
 use super::json::{array_in, ended, object_in, parsed, prune, same, string, text_in};
-use super::table::{HookEvent, HookFile, HookShape, Timeout, Version};
+use super::table::{HookFile, HookFileVersion, HookShape, HookTrigger, Timeout};
 
 const HOOKS: &str = "hooks";
 const VERSION: &str = "version";
@@ -34,9 +34,9 @@ pub(super) fn is_own(command: &str, host: &str) -> bool {
 }
 
 /// One entry of an event.
-pub(super) fn entry(file: &HookFile, event: &HookEvent, program: &str) -> CstInputValue {
-    let command = string(&command(program, file.host, event.name));
-    let matcher = event.matcher.map(|matcher| ("matcher".to_owned(), string(matcher)));
+pub(super) fn entry(file: &HookFile, trigger: &HookTrigger, program: &str) -> CstInputValue {
+    let command = string(&command(program, file.host, trigger.name));
+    let matcher = trigger.matcher.map(|matcher| ("matcher".to_owned(), string(matcher)));
     let limit =
         |timeout: Timeout| (timeout.member.to_owned(), CstInputValue::Number(timeout.value.to_owned()));
     let kind = ("type".to_owned(), string("command"));
@@ -57,7 +57,7 @@ pub(super) fn entry(file: &HookFile, event: &HookEvent, program: &str) -> CstInp
 pub(super) fn install(text: &str, file: &HookFile, program: &str) -> Result<String, String> {
     let (root, object) = parsed(text)?;
     let mut is_changed = text.trim().is_empty();
-    if let HookShape::Flat { version: Version::One, .. } = file.shape
+    if let HookShape::Flat { version: HookFileVersion::One, .. } = file.shape
         && object.get(VERSION).is_none()
     {
         object.insert(0, VERSION, CstInputValue::Number("1".to_owned()));
@@ -70,23 +70,23 @@ pub(super) fn install(text: &str, file: &HookFile, program: &str) -> Result<Stri
     // Events of an earlier version are removed; those of this version are put where they belong.
     for property in hooks.properties() {
         let Some(name) = property.decoded_name() else { continue };
-        if !file.events.iter().any(|event| event.name == name) {
+        if !file.triggers.iter().any(|trigger| trigger.name == name) {
             is_changed |= remove_from(&hooks, &name, file)?;
         }
     }
-    for event in file.events {
-        let wanted = entry(file, event, program);
-        let own_hooks = match array_in(&hooks, event.name)? {
+    for trigger in file.triggers {
+        let wanted = entry(file, trigger, program);
+        let own_hooks = match array_in(&hooks, trigger.name)? {
             Some(list) => own_entries(&list, file),
             None => Vec::new(),
         };
         if matches!(own_hooks.as_slice(), [only] if same(only, &wanted)) {
             continue;
         }
-        remove_from(&hooks, event.name, file)?;
-        let list = match array_in(&hooks, event.name)? {
+        remove_from(&hooks, trigger.name, file)?;
+        let list = match array_in(&hooks, trigger.name)? {
             Some(list) => list,
-            None => hooks.array_value_or_set(event.name),
+            None => hooks.array_value_or_set(trigger.name),
         };
         list.append(wanted);
         is_changed = true;

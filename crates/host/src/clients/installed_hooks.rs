@@ -2,7 +2,7 @@
 
 use camino::Utf8PathBuf;
 
-use super::table::Content;
+use super::table::ConfigContent;
 use super::{Bases, Client, ClientError, SetupScope, edit, hooks};
 
 /// A hook in a client's file.
@@ -22,8 +22,8 @@ pub struct InstalledHook {
 pub fn installed_hooks(bases: &Bases) -> (Vec<InstalledHook>, Vec<ClientError>) {
     let (mut found, mut unreadable) = (Vec::new(), Vec::new());
     for client in Client::ALL.iter().copied() {
-        for config_entry in client.row().config_entries {
-            let Content::Hooks(file) = &config_entry.content else { continue };
+        for config_entry in client.profile().config_entries {
+            let ConfigContent::Hooks(file) = &config_entry.content else { continue };
             let Some(path) = bases.path_of(config_entry) else { continue };
             let text = match edit::read(&path) {
                 Ok(Some(text)) => text,

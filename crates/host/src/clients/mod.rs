@@ -25,7 +25,7 @@ use strum::{IntoStaticStr, VariantArray};
 use workrail_model::keyring::HttpSecret;
 
 use crate::env_vars::{HTTP_TOKEN, TOKEN};
-use table::{Base, ConfigEntry, Content, Location, When};
+use table::{Base, ConfigContent, ConfigEntry, FileLocation, When};
 
 pub use installed_hooks::{InstalledHook, installed_hooks};
 pub use ledger::Ledger;
@@ -139,7 +139,7 @@ impl Bases {
     }
 
     /// The first of the location's names that exists, else its first name.
-    fn locate(&self, location: &Location) -> Utf8PathBuf {
+    fn locate(&self, location: &FileLocation) -> Utf8PathBuf {
         let base = self.base(location.base);
         let existing = location.names.iter().map(|name| base.join(name)).find(|path| path.exists());
         existing.unwrap_or_else(|| base.join(location.names.first().copied().unwrap_or_default()))
@@ -173,28 +173,28 @@ impl Client {
 
     /// The client's display name.
     pub fn title(self) -> &'static str {
-        self.row().title
+        self.profile().title
     }
 
     /// The URL of the page that describes the client's files.
     pub fn documentation(self) -> &'static str {
-        self.row().documentation
+        self.profile().documentation
     }
 
     /// What to paste where, for a client whose files are not edited.
     pub fn by_hand(self) -> Option<&'static str> {
-        self.row().by_hand
+        self.profile().by_hand
     }
 
     /// What the user must do before the client runs the hooks.
     pub fn hooks_note(self) -> Option<&'static str> {
-        self.row().hooks_note
+        self.profile().hooks_note
     }
 
     /// The scopes in which anything can be set up.
     pub fn scopes(self) -> impl Iterator<Item = SetupScope> {
         let has = move |scope: &SetupScope| {
-            self.row().config_entries.iter().any(|config_entry| config_entry.scope == *scope)
+            self.profile().config_entries.iter().any(|config_entry| config_entry.scope == *scope)
         };
         SetupScope::ALL.iter().copied().filter(has)
     }
@@ -202,7 +202,7 @@ impl Client {
     /// The parts for which the client has a file in this scope.
     pub fn parts(self, scope: SetupScope) -> impl Iterator<Item = SetupPart> {
         let has = move |part: &SetupPart| {
-            self.row()
+            self.profile()
                 .config_entries
                 .iter()
                 .any(|config_entry| config_entry.scope == scope && config_entry.part == *part)
@@ -212,8 +212,11 @@ impl Client {
 
     /// The files that start the server, for all scopes.
     pub fn server_files(self, bases: &Bases) -> Vec<ClientFile> {
-        let config_entries =
-            self.row().config_entries.iter().filter(|config_entry| config_entry.part == SetupPart::Server);
+        let config_entries = self
+            .profile()
+            .config_entries
+            .iter()
+            .filter(|config_entry| config_entry.part == SetupPart::Server);
         let files = config_entries.filter_map(|config_entry| {
             Some(ClientFile { client: self, scope: config_entry.scope, path: bases.path_of(config_entry)? })
         });
@@ -222,29 +225,31 @@ impl Client {
 
     /// Whether the client can be set up for HTTP.
     pub fn speaks_http(self) -> bool {
-        self.row().config_entries.iter().any(|config_entry| match &config_entry.content {
-            Content::Server(entry) => entry.speaks_http(),
-            Content::Hooks(_)
-            | Content::Instructions
-            | Content::Own(_)
-            | Content::ToolList { .. }
-            | Content::EntryToolList { .. }
-            | Content::CodexTools => false,
+        self.profile().config_entries.iter().any(|config_entry| match &config_entry.content {
+            ConfigContent::Server(entry) => entry.speaks_http(),
+            ConfigContent::Hooks(_)
+            | ConfigContent::Instructions
+            | ConfigContent::Own(_)
+            | ConfigContent::ToolList { .. }
+            | ConfigContent::EntryToolList { .. }
+            | ConfigContent::CodexTools => false,
         })
     }
 
     /// How the client's file refers to an environment variable.
     fn variable(self, name: &str) -> Option<String> {
-        self.row().variable.map(|syntax| syntax.replace("NAME", name))
+        self.profile().variable.map(|syntax| syntax.replace("NAME", name))
     }
 
     /// Whether there are signs of the client on this machine.
     pub fn is_present(self, bases: &Bases) -> bool {
-        let row = self.row();
-        let signs =
-            row.signs.iter().flat_map(|sign| sign.names.iter().map(|name| bases.base(sign.base).join(name)));
+        let profile = self.profile();
+        let signs = profile
+            .signs
+            .iter()
+            .flat_map(|sign| sign.names.iter().map(|name| bases.base(sign.base).join(name)));
         signs.into_iter().any(|path| path.exists())
-            || row.programs.iter().any(|program| crate::machine::program(program).is_some())
+            || profile.programs.iter().any(|program| crate::machine::program(program).is_some())
     }
 
     /// The command with which a file starts WorkRail, or the address where it is reached; `None` if it has neither.
@@ -258,14 +263,14 @@ impl Client {
 pub struct Setup {
     /// This program's path, for files that belong to the user alone.
     pub own_program: Option<Utf8PathBuf>,
-    pub connection: Connection,
+    pub connection: ConnectionMethod,
     /// The text of opencode's plugin for a given program.
     pub opencode_plugin: fn(&str) -> String,
 }
 
 /// How a client reaches the server.
 #[derive(Clone, Debug)]
-pub enum Connection {
+pub enum ConnectionMethod {
     /// It starts the program.
     Program,
     /// It connects to a running server. The secret is written only to files that belong to the user alone.

@@ -4,8 +4,8 @@ use camino::{Utf8Path, Utf8PathBuf};
 
 use super::edit::{self, EditRefusal};
 use super::ledger::{Ledger, ReceiptChange};
-use super::table::{ConfigEntry, Content};
-use super::{Bases, Client, ClientError, ClientFile, Connection, Setup, SetupPart, SetupScope};
+use super::table::{ConfigContent, ConfigEntry};
+use super::{Bases, Client, ClientError, ClientFile, ConnectionMethod, Setup, SetupPart, SetupScope};
 use crate::whole_file;
 
 /// A client to set up, and its scope.
@@ -43,7 +43,7 @@ impl FileChange {
     }
 }
 
-/// A file and the table rows that apply to it, in the order of the table.
+/// A file and the config entries that apply to it, in the order of the table.
 struct FileEdits {
     path: Utf8PathBuf,
     scope: SetupScope,
@@ -73,7 +73,7 @@ fn edited_files(targets: &[SetupTarget], parts: &[SetupPart], bases: &Bases) -> 
     for SetupTarget { client, scope } in targets {
         let wanted =
             |config_entry: &&ConfigEntry| config_entry.scope == *scope && parts.contains(&config_entry.part);
-        for config_entry in client.row().config_entries.iter().filter(wanted) {
+        for config_entry in client.profile().config_entries.iter().filter(wanted) {
             let Some(path) = bases.path_of(config_entry) else { continue };
             match files.iter_mut().find(|file| file.path == path) {
                 Some(file) => file.config_entries.push((*client, config_entry)),
@@ -119,7 +119,7 @@ fn installed(
         let edited = edit::install(*client, config_entry, setup, text.as_deref());
         text = Some(edited.map_err(|refusal| refused(*client, config_entry, &file.path, refusal))?);
     }
-    // A row that had nothing to do must not create an empty file.
+    // An entry that had nothing to do must not create an empty file.
     let after = text.filter(|text| before.is_some() || !text.is_empty()).map(|text| format!("{mark}{text}"));
     let receipt = match (&before, ledger.receipt(&file.path)) {
         (Some(now), Some(receipt)) if receipt.is_of(now) => {
@@ -130,7 +130,7 @@ fn installed(
     };
     let has_server =
         file.config_entries.iter().any(|(_, config_entry)| config_entry.part == SetupPart::Server);
-    let has_secret = matches!(setup.connection, Connection::Http { secret: Some(_), .. });
+    let has_secret = matches!(setup.connection, ConnectionMethod::Http { secret: Some(_), .. });
     let is_private = has_server && has_secret && file.scope == SetupScope::User;
     Ok(change(file, before, after, is_private, receipt))
 }
@@ -193,13 +193,13 @@ fn removed(
 
 /// Whether another client that stays set up reads the same instructions.
 fn is_shared(config_entry: &ConfigEntry, path: &Utf8Path, targets: &[SetupTarget], bases: &Bases) -> bool {
-    if !matches!(config_entry.content, Content::Instructions) {
+    if !matches!(config_entry.content, ConfigContent::Instructions) {
         return false;
     }
     let others = Client::ALL.iter().copied().filter(|client| {
         !targets.contains(&SetupTarget { client: *client, scope: config_entry.scope })
-            && client.row().config_entries.iter().any(|other| {
-                matches!(other.content, Content::Instructions)
+            && client.profile().config_entries.iter().any(|other| {
+                matches!(other.content, ConfigContent::Instructions)
                     && other.scope == config_entry.scope
                     && bases.path_of(other).as_deref() == Some(path)
             })
@@ -213,7 +213,7 @@ fn is_shared(config_entry: &ConfigEntry, path: &Utf8Path, targets: &[SetupTarget
 
 /// Whether a text holds anything that WorkRail writes into this file, for any client.
 fn holds_workrail(path: &Utf8Path, text: &str, bases: &Bases) -> bool {
-    let config_entries = Client::ALL.iter().flat_map(|client| client.row().config_entries);
+    let config_entries = Client::ALL.iter().flat_map(|client| client.profile().config_entries);
     let here = config_entries.filter(|config_entry| bases.path_of(config_entry).as_deref() == Some(path));
     let (_, rest) = split_mark(text);
     here.into_iter().any(|config_entry| match edit::remove(config_entry, rest) {

@@ -4,7 +4,9 @@ use camino::Utf8PathBuf;
 use serde_json::{Value, json};
 use strum::{IntoStaticStr, VariantArray};
 
-use super::table::{AgentFormat, CommandFormat, HookEvent, HookFile, HookShape, RulesFormat, Shape, hosts};
+use super::table::{
+    AgentFormat, CommandFormat, EntryShape, HookFile, HookShape, HookTrigger, RulesFormat, hosts,
+};
 use super::texts::{Agent, INSTRUCTIONS, SlashCommand};
 use super::{ARGUMENTS, NAME, entry, hooks, own_files};
 
@@ -66,7 +68,7 @@ pub fn files(host: PluginHost, version: &str) -> Result<Vec<PluginFile>, String>
         PluginHost::ClaudeCode => {
             let mut files = vec![
                 data(".claude-plugin/plugin.json", &manifest),
-                servers(".mcp.json", Shape::Plain)?,
+                servers(".mcp.json", EntryShape::Plain)?,
                 hook_file("hooks/hooks.json", "claude-code", hosts::CLAUDE_EVENTS, hosts::GROUPED)?,
                 skill(),
                 file("README.md", README.to_owned()),
@@ -91,7 +93,7 @@ pub fn files(host: PluginHost, version: &str) -> Result<Vec<PluginFile>, String>
             manifest["hooks"] = json!("./hooks/hooks.json");
             vec![
                 data(".codex-plugin/plugin.json", &manifest),
-                servers(".mcp.json", Shape::Plain)?,
+                servers(".mcp.json", EntryShape::Plain)?,
                 hook_file("hooks/hooks.json", "codex", hosts::CODEX_EVENTS, hosts::GROUPED)?,
                 skill(),
             ]
@@ -112,7 +114,7 @@ pub fn files(host: PluginHost, version: &str) -> Result<Vec<PluginFile>, String>
         PluginHost::Cursor => {
             let mut files = vec![
                 data(".cursor-plugin/plugin.json", &manifest),
-                servers("mcp.json", Shape::Plain)?,
+                servers("mcp.json", EntryShape::Plain)?,
                 hook_file("hooks/hooks.json", "cursor", hosts::CURSOR_EVENTS, hosts::CURSOR_HOOKS)?,
                 file("rules/workrail.mdc", own_files::rules(RulesFormat::Cursor)),
                 skill(),
@@ -148,17 +150,17 @@ fn data(path: &str, value: &Value) -> PluginFile {
     file(path, format!("{value:#}\n"))
 }
 
-fn servers(path: &str, shape: Shape) -> Result<PluginFile, String> {
+fn servers(path: &str, shape: EntryShape) -> Result<PluginFile, String> {
     Ok(file(path, entry::install("", "mcpServers", shape, NAME)?))
 }
 
 fn hook_file(
     path: &str,
     host: &'static str,
-    events: &'static [HookEvent],
+    triggers: &'static [HookTrigger],
     shape: HookShape,
 ) -> Result<PluginFile, String> {
-    Ok(file(path, hooks::install("", &HookFile { host, events, shape }, NAME)?))
+    Ok(file(path, hooks::install("", &HookFile { host, triggers, shape }, NAME)?))
 }
 
 /// Hosts prefix a plugin's commands with the plugin's name.

@@ -16,7 +16,7 @@ pub struct HooksOff {
 
 /// The settings with which the user has turned a client's hooks off.
 pub fn hooks_off(client: Client, bases: &Bases) -> Vec<HooksOff> {
-    let found = client.row().switches.iter().filter_map(|switch| off(client, switch, bases));
+    let found = client.profile().switches.iter().filter_map(|switch| off(client, switch, bases));
     found.collect()
 }
 

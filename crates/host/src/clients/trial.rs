@@ -52,13 +52,13 @@ fn event(hook: &InstalledHook, folder: &Utf8Path) -> String {
     .to_string()
 }
 
-struct Output {
+struct TrialOutput {
     code: Option<i32>,
     out: String,
     err: String,
 }
 
-fn judged(hook: &InstalledHook, output: &Output, after_ms: u64) -> HookTrial {
+fn judged(hook: &InstalledHook, output: &TrialOutput, after_ms: u64) -> HookTrial {
     let answer = output.out.trim();
     if let Some(why) = failure(output) {
         return HookTrial::Fails { why };
@@ -73,7 +73,7 @@ fn judged(hook: &InstalledHook, output: &Output, after_ms: u64) -> HookTrial {
 }
 
 /// Why a hook failed, by its exit status; the numbers are those used by every shell.
-fn failure(output: &Output) -> Option<String> {
+fn failure(output: &TrialOutput) -> Option<String> {
     let message = output.err.trim().lines().next().unwrap_or_default();
     match output.code {
         Some(0) => None,
@@ -84,7 +84,7 @@ fn failure(output: &Output) -> Option<String> {
     }
 }
 
-fn run(mut command: Command, input: &str, limit_ms: u64) -> Result<Output, String> {
+fn run(mut command: Command, input: &str, limit_ms: u64) -> Result<TrialOutput, String> {
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().map_err(|error| error.to_string())?;
     let input = input.to_owned();
@@ -96,7 +96,7 @@ fn run(mut command: Command, input: &str, limit_ms: u64) -> Result<Output, Strin
     let code = ended(&mut child, limit_ms)?;
     let wait = Duration::from_millis(limit_ms);
     let text = |heard: mpsc::Receiver<String>| heard.recv_timeout(wait).unwrap_or_default();
-    Ok(Output { code, out: text(out), err: text(err) })
+    Ok(TrialOutput { code, out: text(out), err: text(err) })
 }
 
 fn ended(child: &mut Child, limit_ms: u64) -> Result<Option<i32>, String> {

@@ -5,7 +5,7 @@ use workrail_model::discovery::Precedence;
 use workrail_ports::workflow_source::{SourceListing, SourceProblem};
 use workrail_ports::workspace::WorkspacePath;
 
-use super::walk::Walk;
+use super::walk::FolderWalk;
 use super::{SourceLocation, Sources, bundled, plugin};
 
 /// The closed set of states of a source.
@@ -115,7 +115,7 @@ impl SourceLocation {
         match self {
             Self::Folder(root) => {
                 let mut listing = SourceListing::default();
-                let state = Walk::new(&mut listing).root(root);
+                let state = FolderWalk::new(&mut listing).root(root);
                 found(root.precedence, root.position, root.path.as_str(), state, listing)
             }
             Self::Plugin { position, folder } => {

@@ -38,8 +38,8 @@ use workrail_ports::workspace::WorkspacePath;
 
 use crate::bounded;
 use crate::data_dir::data_dir;
-use walk::{Root, Walk};
-use watch::{FolderWatch, Identity, Walked};
+use walk::{FolderWalk, Root};
+use watch::{FolderWatch, ListingIdentity, Walked};
 
 /// Where a workspace keeps its bindings.
 const BINDINGS: &str = ".workrail/bindings.json";
@@ -158,7 +158,7 @@ impl Sources {
             let fix = "send the absolute path of the folder you work in as `workspacePath`";
             listing.problems.push(problem(Precedence::Project, path.as_str(), text, fix));
         }
-        let mut walk = Walk::new(&mut listing);
+        let mut walk = FolderWalk::new(&mut listing);
         for location in self.locations(workspace) {
             match location {
                 SourceLocation::Folder(root) => {
@@ -175,7 +175,7 @@ impl Sources {
     }
 
     /// The identity of the folders themselves; their content is watched.
-    fn identity(&self, workspace: Option<&WorkspacePath>) -> Identity {
+    fn identity(&self, workspace: Option<&WorkspacePath>) -> ListingIdentity {
         let mut parts: Vec<Utf8PathBuf> = workspace.map(|path| path.as_str().into()).into_iter().collect();
         for location in self.locations(workspace) {
             match location {

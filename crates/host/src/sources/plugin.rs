@@ -9,7 +9,7 @@ use workrail_ports::workflow_source::SourceListing;
 
 use super::health::SourceState;
 use super::locate::normal;
-use super::walk::{FILES_MAX, Root, Walk, WalkStep};
+use super::walk::{FILES_MAX, FolderWalk, Root, WalkStep};
 use crate::bounded;
 
 pub(super) const MANIFEST: &str = "workrail-plugin.json";
@@ -65,7 +65,7 @@ fn manifest(folder: &Utf8Path) -> Result<Manifest, ManifestProblem> {
 }
 
 /// Adds the files named in a plugin's manifest, and any problems with it.
-pub(super) fn walk(walk: &mut Walk<'_>, position: usize, folder: &Utf8PathBuf) -> SourceState {
+pub(super) fn walk(walk: &mut FolderWalk<'_>, position: usize, folder: &Utf8PathBuf) -> SourceState {
     let unnamed = Root::plugin(position, folder, "");
     let usable = walk.usable(&unnamed);
     if usable != SourceState::Ok {
@@ -90,7 +90,7 @@ pub(super) fn walk(walk: &mut Walk<'_>, position: usize, folder: &Utf8PathBuf) -
     SourceState::Ok
 }
 
-fn listed(walk: &mut Walk<'_>, root: &Root, named: &str) -> WalkStep {
+fn listed(walk: &mut FolderWalk<'_>, root: &Root, named: &str) -> WalkStep {
     let shown: String =
         named.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).take(200).collect();
     let Some(relative) = normal(named) else {
@@ -141,6 +141,6 @@ fn listed(walk: &mut Walk<'_>, root: &Root, named: &str) -> WalkStep {
 /// Lists the files of one plugin.
 pub(super) fn list(position: usize, folder: &Utf8PathBuf) -> (SourceState, SourceListing) {
     let mut listing = SourceListing::default();
-    let state = walk(&mut Walk::new(&mut listing), position, folder);
+    let state = walk(&mut FolderWalk::new(&mut listing), position, folder);
     (state, listing)
 }

@@ -120,7 +120,7 @@ impl Root {
 
 /// The walk of one listing; the limits apply to all its folders together.
 #[derive(Debug)]
-pub(super) struct Walk<'s> {
+pub(super) struct FolderWalk<'s> {
     listing: &'s mut SourceListing,
     /// Folders that are named twice, or contain each other, list each file once.
     seen: BTreeSet<(Precedence, Utf8PathBuf)>,
@@ -138,7 +138,7 @@ pub(super) enum WalkStep {
     Stop,
 }
 
-impl<'s> Walk<'s> {
+impl<'s> FolderWalk<'s> {
     pub(super) fn new(listing: &'s mut SourceListing) -> Self {
         Self {
             listing,

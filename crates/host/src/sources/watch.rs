@@ -32,7 +32,7 @@ pub(super) struct Walked {
 }
 
 /// What a workspace's listing depends on besides the contents of folders.
-pub(super) type Identity = Vec<Option<[u64; 4]>>;
+pub(super) type ListingIdentity = Vec<Option<[u64; 4]>>;
 
 #[derive(Debug)]
 pub(super) struct FolderWatch {
@@ -53,7 +53,7 @@ struct Inner {
 struct WatchedState {
     listing: ListingId,
     changes: u64,
-    identity: Identity,
+    identity: ListingIdentity,
     since: Instant,
 }
 
@@ -71,7 +71,7 @@ impl FolderWatch {
     pub(super) fn unchanged_listing(
         &self,
         workspace: &str,
-        identity: impl FnOnce() -> Identity,
+        identity: impl FnOnce() -> ListingIdentity,
     ) -> Option<ListingId> {
         let mut inner = self.inner();
         let since = inner.by_workspace.get(workspace)?.since;
@@ -87,7 +87,7 @@ impl FolderWatch {
     pub(super) fn list(
         &self,
         workspace: &str,
-        identity: impl Fn() -> Identity,
+        identity: impl Fn() -> ListingIdentity,
         walk: impl Fn() -> Walked,
     ) -> SourceListing {
         let mut inner = self.inner();

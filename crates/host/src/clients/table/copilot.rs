@@ -1,14 +1,14 @@
 //! GitHub Copilot in VS Code and in the terminal. Both run hooks and read the same `.github` folder of a repository.
 
 use super::{
-    AgentFormat, CommandFormat, Content, HookEvent, HookShape, Row, RulesFormat, SECONDS, SECONDS_NAMED,
-    Shape, Switch, Version, agent, command, desktop, home, hooks, http, on, project, rules, server, shared,
-    user,
+    AgentFormat, ClientProfile, CommandFormat, ConfigContent, EntryShape, HookFileVersion, HookShape,
+    HookTrigger, RulesFormat, SECONDS, SECONDS_NAMED, Switch, agent, command, desktop, home, hooks, http, on,
+    project, rules, server, shared, user,
 };
 use crate::clients::SetupPart::{Agents, Commands, Hooks, Instructions, Server};
 use crate::clients::texts::{Agent, SlashCommand};
 
-const VS_CODE_EVENTS: &[HookEvent] = &[
+const VS_CODE_EVENTS: &[HookTrigger] = &[
     on("SessionStart"),
     on("PreToolUse"),
     on("PostToolUse"),
@@ -18,9 +18,9 @@ const VS_CODE_EVENTS: &[HookEvent] = &[
 ];
 
 const VS_CODE_HOOKS: HookShape =
-    HookShape::Flat { version: Version::None, says_type: true, command: "command", timeout: SECONDS };
+    HookShape::Flat { version: HookFileVersion::None, says_type: true, command: "command", timeout: SECONDS };
 
-pub(super) const VS_CODE: Row = Row {
+pub(super) const VS_CODE: ClientProfile = ClientProfile {
     title: "VS Code",
     documentation: "https://code.visualstudio.com/docs/agent-customization/overview",
     signs: &[home(&[".vscode"]), desktop(&["Code"])],
@@ -31,7 +31,7 @@ pub(super) const VS_CODE: Row = Row {
         user(
             Server,
             desktop(&["Code/User/mcp.json"]),
-            server("servers", Shape::Typed("stdio"), http(Some("http"), "url")),
+            server("servers", EntryShape::Typed("stdio"), http(Some("http"), "url")),
         ),
         user(
             Instructions,
@@ -51,7 +51,7 @@ pub(super) const VS_CODE: Row = Row {
         shared(
             Server,
             project(&[".vscode/mcp.json"]),
-            server("servers", Shape::Typed("stdio"), http(Some("http"), "url")),
+            server("servers", EntryShape::Typed("stdio"), http(Some("http"), "url")),
         ),
         shared(
             Hooks,
@@ -89,7 +89,7 @@ pub(super) const VS_CODE: Row = Row {
     switches: &[],
 };
 
-const COPILOT_EVENTS: &[HookEvent] = &[
+const COPILOT_EVENTS: &[HookTrigger] = &[
     on("sessionStart"),
     on("preToolUse"),
     on("postToolUse"),
@@ -98,10 +98,14 @@ const COPILOT_EVENTS: &[HookEvent] = &[
     on("subagentStart"),
 ];
 
-const COPILOT_HOOKS: HookShape =
-    HookShape::Flat { version: Version::One, says_type: true, command: "bash", timeout: SECONDS_NAMED };
+const COPILOT_HOOKS: HookShape = HookShape::Flat {
+    version: HookFileVersion::One,
+    says_type: true,
+    command: "bash",
+    timeout: SECONDS_NAMED,
+};
 
-pub(super) const COPILOT: Row = Row {
+pub(super) const COPILOT: ClientProfile = ClientProfile {
     title: "Copilot CLI",
     documentation: "https://docs.github.com/en/copilot/reference/copilot-cli-reference/cli-config-dir-reference",
     signs: &[home(&[".copilot"])],
@@ -112,10 +116,10 @@ pub(super) const COPILOT: Row = Row {
         user(
             Server,
             home(&[".copilot/mcp-config.json"]),
-            server("mcpServers", Shape::WithTools("local"), http(Some("http"), "url")),
+            server("mcpServers", EntryShape::WithTools("local"), http(Some("http"), "url")),
         ),
         user(Hooks, home(&[".copilot/hooks/workrail.json"]), hooks("copilot", COPILOT_EVENTS, COPILOT_HOOKS)),
-        user(Instructions, home(&[".copilot/copilot-instructions.md"]), Content::Instructions),
+        user(Instructions, home(&[".copilot/copilot-instructions.md"]), ConfigContent::Instructions),
         user(
             Agents,
             home(&[".copilot/agents/workrail-executor.agent.md"]),
@@ -126,7 +130,7 @@ pub(super) const COPILOT: Row = Row {
             home(&[".copilot/agents/workrail-reviewer.agent.md"]),
             agent(Agent::Reviewer, AgentFormat::Markdown),
         ),
-        shared(Instructions, project(&[".github/copilot-instructions.md"]), Content::Instructions),
+        shared(Instructions, project(&[".github/copilot-instructions.md"]), ConfigContent::Instructions),
     ],
     by_hand: None,
     hooks_note: None,

@@ -1,17 +1,17 @@
 //! Clients for which WorkRail installs no hooks.
 
 use super::{
-    CommandFormat, ConfigEntry, Content, Row, RulesFormat, Shape, When, command, config, desktop, home, http,
-    project, rules, server, shared, user,
+    ClientProfile, CommandFormat, ConfigContent, ConfigEntry, EntryShape, RulesFormat, When, command, config,
+    desktop, home, http, project, rules, server, shared, user,
 };
 use crate::clients::SetupPart::{Commands, Instructions, Permissions, Server};
 use crate::clients::SetupScope;
 use crate::clients::texts::SlashCommand;
 
-const PLAIN: Content = server("mcpServers", Shape::Plain, http(None, "url"));
-const PROGRAM_ONLY: Content = server("mcpServers", Shape::Plain, None);
+const PLAIN: ConfigContent = server("mcpServers", EntryShape::Plain, http(None, "url"));
+const PROGRAM_ONLY: ConfigContent = server("mcpServers", EntryShape::Plain, None);
 
-pub(super) const CLAUDE_DESKTOP: Row = Row {
+pub(super) const CLAUDE_DESKTOP: ClientProfile = ClientProfile {
     title: "Claude Desktop",
     documentation: "https://modelcontextprotocol.io/docs/develop/connect-local-servers",
     signs: &[desktop(&["Claude"])],
@@ -23,7 +23,7 @@ pub(super) const CLAUDE_DESKTOP: Row = Row {
     switches: &[],
 };
 
-pub(super) const WINDSURF: Row = Row {
+pub(super) const WINDSURF: ClientProfile = ClientProfile {
     title: "Windsurf",
     documentation: "https://docs.windsurf.com/windsurf/cascade/mcp",
     signs: &[home(&[".codeium/windsurf"])],
@@ -33,9 +33,13 @@ pub(super) const WINDSURF: Row = Row {
         user(
             Server,
             home(&[".codeium/windsurf/mcp_config.json"]),
-            server("mcpServers", Shape::Plain, http(None, "serverUrl")),
+            server("mcpServers", EntryShape::Plain, http(None, "serverUrl")),
         ),
-        user(Instructions, home(&[".codeium/windsurf/memories/global_rules.md"]), Content::Instructions),
+        user(
+            Instructions,
+            home(&[".codeium/windsurf/memories/global_rules.md"]),
+            ConfigContent::Instructions,
+        ),
         shared(Instructions, project(&[".windsurf/rules/workrail.md"]), rules(RulesFormat::Windsurf)),
     ],
     by_hand: None,
@@ -43,9 +47,9 @@ pub(super) const WINDSURF: Row = Row {
     switches: &[],
 };
 
-const ZED_SERVER: Content = server("context_servers", Shape::Plain, http(None, "url"));
+const ZED_SERVER: ConfigContent = server("context_servers", EntryShape::Plain, http(None, "url"));
 
-pub(super) const ZED: Row = Row {
+pub(super) const ZED: ClientProfile = ClientProfile {
     title: "Zed",
     documentation: "https://zed.dev/docs/ai/mcp",
     signs: &[config(&["zed"])],
@@ -54,14 +58,14 @@ pub(super) const ZED: Row = Row {
     config_entries: &[
         user(Server, config(&["zed/settings.json"]), ZED_SERVER),
         shared(Server, project(&[".zed/settings.json"]), ZED_SERVER),
-        shared(Instructions, project(&["AGENTS.md"]), Content::Instructions),
+        shared(Instructions, project(&["AGENTS.md"]), ConfigContent::Instructions),
     ],
     by_hand: None,
     hooks_note: None,
     switches: &[],
 };
 
-pub(super) const JUNIE: Row = Row {
+pub(super) const JUNIE: ClientProfile = ClientProfile {
     title: "JetBrains Junie",
     documentation: "https://www.jetbrains.com/help/junie/model-context-protocol-mcp.html",
     signs: &[home(&[".junie"])],
@@ -70,19 +74,21 @@ pub(super) const JUNIE: Row = Row {
     config_entries: &[
         user(Server, home(&[".junie/mcp/mcp.json"]), PROGRAM_ONLY),
         shared(Server, project(&[".junie/mcp/mcp.json"]), PROGRAM_ONLY),
-        shared(Instructions, project(&[".junie/guidelines.md"]), Content::Instructions),
+        shared(Instructions, project(&[".junie/guidelines.md"]), ConfigContent::Instructions),
     ],
     by_hand: None,
     hooks_note: None,
     switches: &[],
 };
 
-const CLINE_SERVER: Content = server("mcpServers", Shape::Plain, http(Some("streamableHttp"), "url"));
-const CLINE_ALLOW: Content = Content::EntryToolList { servers: "mcpServers", member: "autoApprove" };
+const CLINE_SERVER: ConfigContent =
+    server("mcpServers", EntryShape::Plain, http(Some("streamableHttp"), "url"));
+const CLINE_ALLOW: ConfigContent =
+    ConfigContent::EntryToolList { servers: "mcpServers", member: "autoApprove" };
 const CLINE_IDE: &[&str] =
     &["Code/User/globalStorage/saoudrizwan.claude-dev/settings/cline_mcp_settings.json"];
 
-pub(super) const CLINE: Row = Row {
+pub(super) const CLINE: ClientProfile = ClientProfile {
     title: "Cline",
     documentation: "https://docs.cline.bot/mcp/mcp-overview",
     signs: &[home(&[".cline"]), desktop(&["Code/User/globalStorage/saoudrizwan.claude-dev"])],
@@ -112,11 +118,13 @@ pub(super) const CLINE: Row = Row {
     switches: &[],
 };
 
-const ROO_SERVER: Content = server("mcpServers", Shape::Plain, http(Some("streamable-http"), "url"));
-const ROO_ALLOW: Content = Content::EntryToolList { servers: "mcpServers", member: "alwaysAllow" };
+const ROO_SERVER: ConfigContent =
+    server("mcpServers", EntryShape::Plain, http(Some("streamable-http"), "url"));
+const ROO_ALLOW: ConfigContent =
+    ConfigContent::EntryToolList { servers: "mcpServers", member: "alwaysAllow" };
 const ROO_IDE: &[&str] = &["Code/User/globalStorage/rooveterinaryinc.roo-cline/settings/mcp_settings.json"];
 
-pub(super) const ROO: Row = Row {
+pub(super) const ROO: ClientProfile = ClientProfile {
     title: "Roo Code",
     documentation: "https://docs.roocode.com/features/mcp/using-mcp-in-roo",
     signs: &[home(&[".roo"]), desktop(&["Code/User/globalStorage/rooveterinaryinc.roo-cline"])],
@@ -156,9 +164,9 @@ pub(super) const ROO: Row = Row {
     switches: &[],
 };
 
-const AMP_SERVER: Content = server("amp.mcpServers", Shape::Plain, http(None, "url"));
+const AMP_SERVER: ConfigContent = server("amp.mcpServers", EntryShape::Plain, http(None, "url"));
 
-pub(super) const AMP: Row = Row {
+pub(super) const AMP: ClientProfile = ClientProfile {
     title: "Amp",
     documentation: "https://ampcode.com/manual",
     signs: &[config(&["amp"])],
@@ -166,16 +174,16 @@ pub(super) const AMP: Row = Row {
     variable: Some("${NAME}"),
     config_entries: &[
         user(Server, config(&["amp/settings.json", "amp/settings.jsonc"]), AMP_SERVER),
-        user(Instructions, config(&["amp/AGENTS.md"]), Content::Instructions),
+        user(Instructions, config(&["amp/AGENTS.md"]), ConfigContent::Instructions),
         shared(Server, project(&[".amp/settings.json", ".amp/settings.jsonc"]), AMP_SERVER),
-        shared(Instructions, project(&["AGENTS.md"]), Content::Instructions),
+        shared(Instructions, project(&["AGENTS.md"]), ConfigContent::Instructions),
     ],
     by_hand: None,
     hooks_note: None,
     switches: &[],
 };
 
-pub(super) const GOOSE: Row = Row {
+pub(super) const GOOSE: ClientProfile = ClientProfile {
     title: "Goose",
     documentation: "https://block.github.io/goose/docs/guides/config-files",
     signs: &[config(&["goose"])],
@@ -191,9 +199,10 @@ pub(super) const GOOSE: Row = Row {
     switches: &[],
 };
 
-const KIRO_ALLOW: Content = Content::EntryToolList { servers: "mcpServers", member: "autoApprove" };
+const KIRO_ALLOW: ConfigContent =
+    ConfigContent::EntryToolList { servers: "mcpServers", member: "autoApprove" };
 
-pub(super) const KIRO: Row = Row {
+pub(super) const KIRO: ClientProfile = ClientProfile {
     title: "Kiro",
     documentation: "https://kiro.dev/docs/mcp/configuration",
     signs: &[home(&[".kiro"])],
@@ -212,7 +221,7 @@ pub(super) const KIRO: Row = Row {
     switches: &[],
 };
 
-pub(super) const CONTINUE: Row = Row {
+pub(super) const CONTINUE: ClientProfile = ClientProfile {
     title: "Continue",
     documentation: "https://docs.continue.dev/customize/deep-dives/mcp",
     signs: &[home(&[".continue"])],
@@ -227,7 +236,7 @@ pub(super) const CONTINUE: Row = Row {
     switches: &[],
 };
 
-pub(super) const WARP: Row = Row {
+pub(super) const WARP: ClientProfile = ClientProfile {
     title: "Warp",
     documentation: "https://docs.warp.dev/agent-platform/capabilities/mcp",
     signs: &[home(&[".warp"])],
@@ -236,14 +245,14 @@ pub(super) const WARP: Row = Row {
     config_entries: &[
         user(Server, home(&[".warp/.mcp.json"]), PROGRAM_ONLY),
         shared(Server, project(&[".warp/.mcp.json"]), PROGRAM_ONLY),
-        shared(Instructions, project(&["AGENTS.md"]), Content::Instructions),
+        shared(Instructions, project(&["AGENTS.md"]), ConfigContent::Instructions),
     ],
     by_hand: None,
     hooks_note: None,
     switches: &[],
 };
 
-pub(super) const ANTIGRAVITY: Row = Row {
+pub(super) const ANTIGRAVITY: ClientProfile = ClientProfile {
     title: "Antigravity",
     documentation: "https://antigravity.google/docs/mcp",
     signs: &[home(&[".gemini/antigravity", ".gemini/antigravity-cli"])],

@@ -1,15 +1,15 @@
 //! Clients that run hooks, except the two GitHub Copilot clients.
 
 use super::{
-    AgentFormat, CommandFormat, Content, HookEvent, HookShape, MILLISECONDS, OwnFile, Row, RulesFormat,
-    SECONDS, ServerEntry, Shape, Switch, Version, agent, command, config, home, hooks, http, on, on_tools,
-    project, rules, server, shared, user,
+    AgentFormat, ClientProfile, CommandFormat, ConfigContent, EntryShape, HookFileVersion, HookShape,
+    HookTrigger, MILLISECONDS, OwnFile, RulesFormat, SECONDS, ServerEntry, Switch, agent, command, config,
+    home, hooks, http, on, on_tools, project, rules, server, shared, user,
 };
 use crate::clients::SetupPart::{Agents, Commands, Hooks, Instructions, Permissions, Server};
 use crate::clients::texts::{Agent, SlashCommand};
 
 /// Claude Code, and what it calls the tools that edit, run commands and start subagents.
-pub(in crate::clients) const CLAUDE_EVENTS: &[HookEvent] = &[
+pub(in crate::clients) const CLAUDE_EVENTS: &[HookTrigger] = &[
     on("SessionStart"),
     on_tools("PreToolUse", "Edit|MultiEdit|Write|NotebookEdit|Bash"),
     on_tools(
@@ -24,20 +24,24 @@ pub(in crate::clients) const CLAUDE_EVENTS: &[HookEvent] = &[
 
 pub(in crate::clients) const GROUPED: HookShape = HookShape::Grouped { timeout: SECONDS };
 
-const CLAUDE_ALLOW: Content =
-    Content::ToolList { path: &["permissions", "allow"], prefix: "mcp__workrail__" };
+const CLAUDE_ALLOW: ConfigContent =
+    ConfigContent::ToolList { path: &["permissions", "allow"], prefix: "mcp__workrail__" };
 
-pub(super) const CLAUDE_CODE: Row = Row {
+pub(super) const CLAUDE_CODE: ClientProfile = ClientProfile {
     title: "Claude Code",
     documentation: "https://code.claude.com/docs/en/settings",
     signs: &[home(&[".claude.json", ".claude"])],
     programs: &["claude"],
     variable: Some("${NAME}"),
     config_entries: &[
-        user(Server, home(&[".claude.json"]), server("mcpServers", Shape::Plain, http(Some("http"), "url"))),
+        user(
+            Server,
+            home(&[".claude.json"]),
+            server("mcpServers", EntryShape::Plain, http(Some("http"), "url")),
+        ),
         user(Hooks, home(&[".claude/settings.json"]), hooks("claude-code", CLAUDE_EVENTS, GROUPED)),
         user(Permissions, home(&[".claude/settings.json"]), CLAUDE_ALLOW),
-        user(Instructions, home(&[".claude/CLAUDE.md"]), Content::Instructions),
+        user(Instructions, home(&[".claude/CLAUDE.md"]), ConfigContent::Instructions),
         user(
             Commands,
             home(&[".claude/commands/workrail.md"]),
@@ -61,11 +65,11 @@ pub(super) const CLAUDE_CODE: Row = Row {
         shared(
             Server,
             project(&[".mcp.json"]),
-            server("mcpServers", Shape::Plain, http(Some("http"), "url")),
+            server("mcpServers", EntryShape::Plain, http(Some("http"), "url")),
         ),
         shared(Hooks, project(&[".claude/settings.json"]), hooks("claude-code", CLAUDE_EVENTS, GROUPED)),
         shared(Permissions, project(&[".claude/settings.json"]), CLAUDE_ALLOW),
-        shared(Instructions, project(&["CLAUDE.md"]), Content::Instructions),
+        shared(Instructions, project(&["CLAUDE.md"]), ConfigContent::Instructions),
         shared(
             Commands,
             project(&[".claude/commands/workrail.md"]),
@@ -96,7 +100,7 @@ pub(super) const CLAUDE_CODE: Row = Row {
     ],
 };
 
-pub(in crate::clients) const CURSOR_EVENTS: &[HookEvent] = &[
+pub(in crate::clients) const CURSOR_EVENTS: &[HookTrigger] = &[
     on("sessionStart"),
     on("preToolUse"),
     on("beforeShellExecution"),
@@ -108,9 +112,9 @@ pub(in crate::clients) const CURSOR_EVENTS: &[HookEvent] = &[
 ];
 
 pub(in crate::clients) const CURSOR_HOOKS: HookShape =
-    HookShape::Flat { version: Version::One, says_type: false, command: "command", timeout: SECONDS };
+    HookShape::Flat { version: HookFileVersion::One, says_type: false, command: "command", timeout: SECONDS };
 
-pub(super) const CURSOR: Row = Row {
+pub(super) const CURSOR: ClientProfile = ClientProfile {
     title: "Cursor",
     documentation: "https://cursor.com/docs/agent/hooks",
     signs: &[home(&[".cursor"])],
@@ -118,7 +122,7 @@ pub(super) const CURSOR: Row = Row {
     variable: Some("${env:NAME}"),
     // Its allowlist file would replace the list that users keep in the program, so permissions are left to them.
     config_entries: &[
-        user(Server, home(&[".cursor/mcp.json"]), server("mcpServers", Shape::Plain, http(None, "url"))),
+        user(Server, home(&[".cursor/mcp.json"]), server("mcpServers", EntryShape::Plain, http(None, "url"))),
         user(Hooks, home(&[".cursor/hooks.json"]), hooks("cursor", CURSOR_EVENTS, CURSOR_HOOKS)),
         user(
             Commands,
@@ -140,7 +144,11 @@ pub(super) const CURSOR: Row = Row {
             home(&[".cursor/agents/workrail-reviewer.md"]),
             agent(Agent::Reviewer, AgentFormat::Markdown),
         ),
-        shared(Server, project(&[".cursor/mcp.json"]), server("mcpServers", Shape::Plain, http(None, "url"))),
+        shared(
+            Server,
+            project(&[".cursor/mcp.json"]),
+            server("mcpServers", EntryShape::Plain, http(None, "url")),
+        ),
         shared(Hooks, project(&[".cursor/hooks.json"]), hooks("cursor", CURSOR_EVENTS, CURSOR_HOOKS)),
         shared(Instructions, project(&[".cursor/rules/workrail.mdc"]), rules(RulesFormat::Cursor)),
         shared(
@@ -169,7 +177,7 @@ pub(super) const CURSOR: Row = Row {
     switches: &[],
 };
 
-pub(in crate::clients) const CODEX_EVENTS: &[HookEvent] = &[
+pub(in crate::clients) const CODEX_EVENTS: &[HookTrigger] = &[
     on("SessionStart"),
     on("PreToolUse"),
     on("PostToolUse"),
@@ -178,17 +186,17 @@ pub(in crate::clients) const CODEX_EVENTS: &[HookEvent] = &[
     on("SubagentStop"),
 ];
 
-pub(super) const CODEX: Row = Row {
+pub(super) const CODEX: ClientProfile = ClientProfile {
     title: "Codex",
     documentation: "https://developers.openai.com/codex/config-reference",
     signs: &[home(&[".codex"])],
     programs: &["codex"],
     variable: Some("${NAME}"),
     config_entries: &[
-        user(Server, home(&[".codex/config.toml"]), Content::Server(ServerEntry::Toml)),
-        user(Permissions, home(&[".codex/config.toml"]), Content::CodexTools),
+        user(Server, home(&[".codex/config.toml"]), ConfigContent::Server(ServerEntry::Toml)),
+        user(Permissions, home(&[".codex/config.toml"]), ConfigContent::CodexTools),
         user(Hooks, home(&[".codex/hooks.json"]), hooks("codex", CODEX_EVENTS, GROUPED)),
-        user(Instructions, home(&[".codex/AGENTS.md"]), Content::Instructions),
+        user(Instructions, home(&[".codex/AGENTS.md"]), ConfigContent::Instructions),
         user(
             Commands,
             home(&[".codex/prompts/workrail.md"]),
@@ -209,10 +217,10 @@ pub(super) const CODEX: Row = Row {
             home(&[".codex/agents/workrail-reviewer.toml"]),
             agent(Agent::Reviewer, AgentFormat::Toml),
         ),
-        shared(Server, project(&[".codex/config.toml"]), Content::Server(ServerEntry::Toml)),
-        shared(Permissions, project(&[".codex/config.toml"]), Content::CodexTools),
+        shared(Server, project(&[".codex/config.toml"]), ConfigContent::Server(ServerEntry::Toml)),
+        shared(Permissions, project(&[".codex/config.toml"]), ConfigContent::CodexTools),
         shared(Hooks, project(&[".codex/hooks.json"]), hooks("codex", CODEX_EVENTS, GROUPED)),
-        shared(Instructions, project(&["AGENTS.md"]), Content::Instructions),
+        shared(Instructions, project(&["AGENTS.md"]), ConfigContent::Instructions),
         shared(
             Agents,
             project(&[".codex/agents/workrail-executor.toml"]),
@@ -234,7 +242,7 @@ pub(super) const CODEX: Row = Row {
     ],
 };
 
-pub(in crate::clients) const GEMINI_EVENTS: &[HookEvent] = &[
+pub(in crate::clients) const GEMINI_EVENTS: &[HookTrigger] = &[
     on("SessionStart"),
     on("BeforeAgent"),
     on("BeforeTool"),
@@ -245,7 +253,7 @@ pub(in crate::clients) const GEMINI_EVENTS: &[HookEvent] = &[
 
 pub(in crate::clients) const GEMINI_HOOKS: HookShape = HookShape::Grouped { timeout: MILLISECONDS };
 
-pub(super) const GEMINI: Row = Row {
+pub(super) const GEMINI: ClientProfile = ClientProfile {
     title: "Gemini CLI",
     documentation: "https://geminicli.com/docs/reference/configuration",
     signs: &[home(&[".gemini"])],
@@ -255,10 +263,10 @@ pub(super) const GEMINI: Row = Row {
         user(
             Server,
             home(&[".gemini/settings.json"]),
-            server("mcpServers", Shape::Plain, http(None, "httpUrl")),
+            server("mcpServers", EntryShape::Plain, http(None, "httpUrl")),
         ),
         user(Hooks, home(&[".gemini/settings.json"]), hooks("gemini", GEMINI_EVENTS, GEMINI_HOOKS)),
-        user(Instructions, home(&[".gemini/GEMINI.md"]), Content::Instructions),
+        user(Instructions, home(&[".gemini/GEMINI.md"]), ConfigContent::Instructions),
         user(
             Commands,
             home(&[".gemini/commands/workrail.toml"]),
@@ -279,14 +287,18 @@ pub(super) const GEMINI: Row = Row {
             home(&[".gemini/agents/workrail-reviewer.md"]),
             agent(Agent::Reviewer, AgentFormat::Markdown),
         ),
-        user(Permissions, home(&[".gemini/policies/workrail.toml"]), Content::Own(OwnFile::GeminiPolicy)),
+        user(
+            Permissions,
+            home(&[".gemini/policies/workrail.toml"]),
+            ConfigContent::Own(OwnFile::GeminiPolicy),
+        ),
         shared(
             Server,
             project(&[".gemini/settings.json"]),
-            server("mcpServers", Shape::Plain, http(None, "httpUrl")),
+            server("mcpServers", EntryShape::Plain, http(None, "httpUrl")),
         ),
         shared(Hooks, project(&[".gemini/settings.json"]), hooks("gemini", GEMINI_EVENTS, GEMINI_HOOKS)),
-        shared(Instructions, project(&["GEMINI.md"]), Content::Instructions),
+        shared(Instructions, project(&["GEMINI.md"]), ConfigContent::Instructions),
         shared(
             Commands,
             project(&[".gemini/commands/workrail.toml"]),
@@ -316,9 +328,9 @@ pub(super) const GEMINI: Row = Row {
     ],
 };
 
-const OPENCODE_SERVER: Content = server("mcp", Shape::Words, http(Some("remote"), "url"));
+const OPENCODE_SERVER: ConfigContent = server("mcp", EntryShape::Words, http(Some("remote"), "url"));
 
-pub(super) const OPENCODE: Row = Row {
+pub(super) const OPENCODE: ClientProfile = ClientProfile {
     title: "opencode",
     documentation: "https://opencode.ai/docs/config",
     signs: &[config(&["opencode"])],
@@ -327,8 +339,8 @@ pub(super) const OPENCODE: Row = Row {
     // It asks about no tool unless its settings say so.
     config_entries: &[
         user(Server, config(&["opencode/opencode.json", "opencode/opencode.jsonc"]), OPENCODE_SERVER),
-        user(Hooks, config(&["opencode/plugins/workrail.js"]), Content::Own(OwnFile::OpencodePlugin)),
-        user(Instructions, config(&["opencode/AGENTS.md"]), Content::Instructions),
+        user(Hooks, config(&["opencode/plugins/workrail.js"]), ConfigContent::Own(OwnFile::OpencodePlugin)),
+        user(Instructions, config(&["opencode/AGENTS.md"]), ConfigContent::Instructions),
         user(
             Commands,
             config(&["opencode/commands/workrail.md"]),
@@ -350,8 +362,12 @@ pub(super) const OPENCODE: Row = Row {
             agent(Agent::Reviewer, AgentFormat::Subagent),
         ),
         shared(Server, project(&["opencode.json", "opencode.jsonc"]), OPENCODE_SERVER),
-        shared(Hooks, project(&[".opencode/plugins/workrail.js"]), Content::Own(OwnFile::OpencodePlugin)),
-        shared(Instructions, project(&["AGENTS.md"]), Content::Instructions),
+        shared(
+            Hooks,
+            project(&[".opencode/plugins/workrail.js"]),
+            ConfigContent::Own(OwnFile::OpencodePlugin),
+        ),
+        shared(Instructions, project(&["AGENTS.md"]), ConfigContent::Instructions),
         shared(
             Commands,
             project(&[".opencode/commands/workrail.md"]),

@@ -1,4 +1,4 @@
-//! The one table of clients: which file holds what, in which format. Data only; a new client is a new row.
+//! The one table of clients: which file holds what, in which format. Data only; a new client is a new profile.
 
 mod copilot;
 mod editors;
@@ -9,13 +9,13 @@ use crate::clients::texts::{Agent, SlashCommand};
 
 /// A client and everything known about its files.
 #[derive(Debug)]
-pub(super) struct Row {
+pub(super) struct ClientProfile {
     /// The client's display name.
     pub(super) title: &'static str,
     /// The page that describes these files.
     pub(super) documentation: &'static str,
     /// Files and folders whose presence shows that the client is used here.
-    pub(super) signs: &'static [Location],
+    pub(super) signs: &'static [FileLocation],
     /// Names of its programs, as found on the path.
     pub(super) programs: &'static [&'static str],
     /// How its files refer to an environment variable, with NAME as placeholder; `None` if that is not documented.
@@ -32,14 +32,14 @@ pub(super) struct Row {
 /// A setting that turns a client's hooks off.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Switch {
-    pub(super) at: Location,
+    pub(super) at: FileLocation,
     pub(super) path: &'static [&'static str],
     /// The value that turns them off.
     pub(super) off: bool,
 }
 
 impl Client {
-    pub(super) fn row(self) -> &'static Row {
+    pub(super) fn profile(self) -> &'static ClientProfile {
         match self {
             Self::ClaudeCode => &hosts::CLAUDE_CODE,
             Self::Cursor => &hosts::CURSOR,
@@ -74,25 +74,25 @@ pub(super) enum Base {
 
 /// A file or folder beneath a base. Of several names, the one that exists is used, else the first.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Location {
+pub(super) struct FileLocation {
     pub(super) base: Base,
     pub(super) names: &'static [&'static str],
 }
 
-const fn home(names: &'static [&'static str]) -> Location {
-    Location { base: Base::Home, names }
+const fn home(names: &'static [&'static str]) -> FileLocation {
+    FileLocation { base: Base::Home, names }
 }
 
-const fn config(names: &'static [&'static str]) -> Location {
-    Location { base: Base::Config, names }
+const fn config(names: &'static [&'static str]) -> FileLocation {
+    FileLocation { base: Base::Config, names }
 }
 
-const fn desktop(names: &'static [&'static str]) -> Location {
-    Location { base: Base::Desktop, names }
+const fn desktop(names: &'static [&'static str]) -> FileLocation {
+    FileLocation { base: Base::Desktop, names }
 }
 
-const fn project(names: &'static [&'static str]) -> Location {
-    Location { base: Base::Project, names }
+const fn project(names: &'static [&'static str]) -> FileLocation {
+    FileLocation { base: Base::Project, names }
 }
 
 /// When the file is used.
@@ -108,21 +108,21 @@ pub(super) enum When {
 pub(super) struct ConfigEntry {
     pub(super) part: SetupPart,
     pub(super) scope: SetupScope,
-    pub(super) at: Location,
+    pub(super) at: FileLocation,
     pub(super) when: When,
-    pub(super) content: Content,
+    pub(super) content: ConfigContent,
 }
 
-const fn user(part: SetupPart, at: Location, content: Content) -> ConfigEntry {
+const fn user(part: SetupPart, at: FileLocation, content: ConfigContent) -> ConfigEntry {
     ConfigEntry { part, scope: SetupScope::User, at, when: When::Always, content }
 }
 
-const fn shared(part: SetupPart, at: Location, content: Content) -> ConfigEntry {
+const fn shared(part: SetupPart, at: FileLocation, content: ConfigContent) -> ConfigEntry {
     ConfigEntry { part, scope: SetupScope::Project, at, when: When::Always, content }
 }
 
 #[derive(Debug)]
-pub(super) enum Content {
+pub(super) enum ConfigContent {
     Server(ServerEntry),
     Hooks(HookFile),
     /// A marked block in a text that otherwise belongs to the user.
@@ -147,7 +147,7 @@ pub(super) enum Content {
 #[derive(Debug)]
 pub(super) enum ServerEntry {
     /// In a JSON object, possibly with comments, under this key.
-    Json { servers: &'static str, shape: Shape, http: Option<HttpMembers> },
+    Json { servers: &'static str, shape: EntryShape, http: Option<HttpMembers> },
     /// Codex: a TOML table `[mcp_servers.NAME]`.
     Toml,
 }
@@ -163,7 +163,7 @@ impl ServerEntry {
 
 /// The members of an entry that starts a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Shape {
+pub(super) enum EntryShape {
     /// `command` and `args`.
     Plain,
     /// The same with a `type`.
@@ -186,8 +186,8 @@ const fn http(says_type: Option<&'static str>, url: &'static str) -> Option<Http
     Some(HttpMembers { says_type, url })
 }
 
-const fn server(servers: &'static str, shape: Shape, http: Option<HttpMembers>) -> Content {
-    Content::Server(ServerEntry::Json { servers, shape, http })
+const fn server(servers: &'static str, shape: EntryShape, http: Option<HttpMembers>) -> ConfigContent {
+    ConfigContent::Server(ServerEntry::Json { servers, shape, http })
 }
 
 /// Hooks in a JSON file.
@@ -195,39 +195,39 @@ const fn server(servers: &'static str, shape: Shape, http: Option<HttpMembers>) 
 pub(super) struct HookFile {
     /// The host's name in `workrail hook`.
     pub(super) host: &'static str,
-    pub(super) events: &'static [HookEvent],
+    pub(super) triggers: &'static [HookTrigger],
     pub(super) shape: HookShape,
 }
 
 #[derive(Debug)]
-pub(super) struct HookEvent {
+pub(super) struct HookTrigger {
     pub(super) name: &'static str,
     /// The tools it applies to, if the host supports a matcher.
     pub(super) matcher: Option<&'static str>,
 }
 
-const fn on(name: &'static str) -> HookEvent {
-    HookEvent { name, matcher: None }
+const fn on(name: &'static str) -> HookTrigger {
+    HookTrigger { name, matcher: None }
 }
 
-const fn on_tools(name: &'static str, matcher: &'static str) -> HookEvent {
-    HookEvent { name, matcher: Some(matcher) }
+const fn on_tools(name: &'static str, matcher: &'static str) -> HookTrigger {
+    HookTrigger { name, matcher: Some(matcher) }
 }
 
-const fn command(command: SlashCommand, format: CommandFormat) -> Content {
-    Content::Own(OwnFile::Command(command, format))
+const fn command(command: SlashCommand, format: CommandFormat) -> ConfigContent {
+    ConfigContent::Own(OwnFile::Command(command, format))
 }
 
-const fn agent(agent: Agent, format: AgentFormat) -> Content {
-    Content::Own(OwnFile::Agent(agent, format))
+const fn agent(agent: Agent, format: AgentFormat) -> ConfigContent {
+    ConfigContent::Own(OwnFile::Agent(agent, format))
 }
 
-const fn rules(format: RulesFormat) -> Content {
-    Content::Own(OwnFile::Rules(format))
+const fn rules(format: RulesFormat) -> ConfigContent {
+    ConfigContent::Own(OwnFile::Rules(format))
 }
 
-const fn hooks(host: &'static str, events: &'static [HookEvent], shape: HookShape) -> Content {
-    Content::Hooks(HookFile { host, events, shape })
+const fn hooks(host: &'static str, triggers: &'static [HookTrigger], shape: HookShape) -> ConfigContent {
+    ConfigContent::Hooks(HookFile { host, triggers, shape })
 }
 
 /// The format in which a host stores hooks.
@@ -236,12 +236,12 @@ pub(super) enum HookShape {
     /// `EVENT: [{ matcher, hooks: [{ type, command, timeout }] }]`
     Grouped { timeout: Timeout },
     /// `EVENT: [{ type, command, timeout }]`
-    Flat { version: Version, says_type: bool, command: &'static str, timeout: Timeout },
+    Flat { version: HookFileVersion, says_type: bool, command: &'static str, timeout: Timeout },
 }
 
 /// Whether the file starts with a version number that the host requires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Version {
+pub(super) enum HookFileVersion {
     One,
     None,
 }

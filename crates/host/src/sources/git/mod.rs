@@ -31,7 +31,7 @@ use super::health::SourceState;
 use super::problem;
 use crate::{bounded, whole_file};
 use program::{Caps, Git, GitFailure, disk_bytes};
-use record::Record;
+use record::FetchRecord;
 use tree::Tree;
 
 /// Beneath the data directory.
@@ -111,8 +111,8 @@ impl Mirror {
         self.root.join(format!("{content}.{CONTENTS}"))
     }
 
-    fn record(&self) -> Record {
-        Record::load(&self.record_path(), &self.name, &self.source)
+    fn record(&self) -> FetchRecord {
+        FetchRecord::load(&self.record_path(), &self.name, &self.source)
     }
 
     /// The file that changes with every fetch.
@@ -225,7 +225,7 @@ impl Mirror {
     }
 
     /// Whether the source should have been fetched: no server was running, or the fetch failed.
-    fn is_overdue(&self, record: &Record) -> bool {
+    fn is_overdue(&self, record: &FetchRecord) -> bool {
         let hours = u64::from(self.source.sync_hours);
         let age = now_ms().saturating_sub(record.fetched_at_ms.unwrap_or_default());
         hours > 0 && !self.is_pinned() && age > hours * 2 * 3_600_000
@@ -295,7 +295,7 @@ impl Mirror {
         }
     }
 
-    fn fetch(&self, checked: &CheckedSource, record: &mut Record) -> Result<Synced, String> {
+    fn fetch(&self, checked: &CheckedSource, record: &mut FetchRecord) -> Result<Synced, String> {
         let commit = self.commit(checked).map_err(|failure| failure.to_string())?;
         if record.commit.as_deref() == Some(&commit) && self.has_content(record) {
             return Ok(Synced::Unchanged { commit, files: record.files.len() });
@@ -385,7 +385,7 @@ impl Mirror {
     }
 
     /// Whether the contents that a record names exist completely.
-    fn has_content(&self, record: &Record) -> bool {
+    fn has_content(&self, record: &FetchRecord) -> bool {
         let end = record.files.iter().map(|file| file.offset + file.bytes).max().unwrap_or_default();
         let metadata =
             record.content.as_ref().and_then(|name| std::fs::metadata(self.content_path(name)).ok());
@@ -394,7 +394,7 @@ impl Mirror {
 
     /// Removes contents that belong neither to the served commit nor to the one before it, which a call that began
     /// before the fetch may still be reading.
-    fn sweep(&self, records: &[&Record]) {
+    fn sweep(&self, records: &[&FetchRecord]) {
         let wanted: Vec<Utf8PathBuf> = records
             .iter()
             .filter_map(|record| record.content.as_ref())

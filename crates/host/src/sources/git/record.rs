@@ -12,7 +12,7 @@ const VERSION: u32 = 1;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct Record {
+pub(super) struct FetchRecord {
     v: u32,
     pub(super) name: String,
     url: String,
@@ -52,7 +52,7 @@ pub(super) struct BlobProblem {
     pub(super) fix: String,
 }
 
-impl Record {
+impl FetchRecord {
     pub(super) fn new(name: &str, source: &GitSource) -> Self {
         Self {
             v: VERSION,
