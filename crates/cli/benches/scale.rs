@@ -17,7 +17,7 @@ use serde_json::json;
 use workrail_core::label::RunLabel;
 use workrail_model::digest::Sha256;
 use workrail_testkit::home::Home;
-use workrail_testkit::large_store::Template;
+use workrail_testkit::large_store::SessionTemplate;
 
 /// The program of this build, or another one that `WORKRAIL_TEST_PROGRAM` names.
 fn program() -> PathBuf {
@@ -101,7 +101,7 @@ fn large_store(sessions: u64) -> f64 {
     let home = home();
     let state = run(&home, "bench.flow", 2);
     let data = home.data();
-    let runs = Template::of(&data).multiply(&data, sessions - 1, "ooooooo");
+    let runs = SessionTemplate::of(&data).multiply(&data, sessions - 1, "ooooooo");
     // Of so many runs, some share a label.
     let mut named: BTreeMap<String, usize> = BTreeMap::new();
     for (_, run) in &runs {

@@ -10,7 +10,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 use workrail_testkit::home::Home;
-use workrail_testkit::large_store::Template;
+use workrail_testkit::large_store::SessionTemplate;
 use workrail_testkit::mcp_client::McpClient;
 
 use wording::assert_text;
@@ -100,7 +100,7 @@ fn many_runs() -> Home {
     let home = Home::new(PROGRAM);
     let mut client = home.client();
     start(&mut client, "mend kettle oooo", &home.project());
-    Template::of(&home.data()).multiply(&home.data(), 519, "oooo");
+    SessionTemplate::of(&home.data()).multiply(&home.data(), 519, "oooo");
     client.call("resume_session", json!({}));
     client.close();
     home

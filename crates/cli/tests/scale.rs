@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use workrail_testkit::home::{CommandRun, Home, User};
-use workrail_testkit::large_store::Template;
+use workrail_testkit::large_store::SessionTemplate;
 use workrail_testkit::mcp_client::ToolReply;
 
 /// A home with a workflow of two steps and one of many.
@@ -126,7 +126,7 @@ fn answers_are_independent_of_the_index() {
     let home = home();
     let reply = run(&home, "team.flow", "retry ooooooo", 1);
     let label = label(&reply);
-    Template::of(&home.data()).multiply(&home.data(), 40, "ooooooo");
+    SessionTemplate::of(&home.data()).multiply(&home.data(), 40, "ooooooo");
     let mut cached = fs::read_dir(home.data().join("cache")).unwrap().map(|entry| entry.unwrap().path());
     let is_index = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "idx");
     let index = cached.find(is_index).expect("an append indexes its session");

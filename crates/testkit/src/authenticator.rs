@@ -66,7 +66,7 @@ fn next_line(log: &[u8], change: PasskeyChange) -> Vec<u8> {
 }
 
 /// The authenticator's response, as form fields.
-pub type Fields = Vec<(&'static str, String)>;
+pub type FormFields = Vec<(&'static str, String)>;
 
 impl Authenticator {
     /// Different seeds make different keys.
@@ -107,7 +107,7 @@ impl Authenticator {
     }
 
     /// A new key for a console's challenge.
-    pub fn make(&self, asked: &Value, origin: &str) -> Fields {
+    pub fn make(&self, asked: &Value, origin: &str) -> FormFields {
         let point = self.key.verifying_key().to_sec1_point(false);
         let point = point.as_bytes();
         let mut data = self.data(HAS_KEY);
@@ -141,7 +141,7 @@ impl Authenticator {
     }
 
     /// Signs a console's challenge.
-    pub fn sign(&mut self, asked: &Value, origin: &str) -> Fields {
+    pub fn sign(&mut self, asked: &Value, origin: &str) -> FormFields {
         self.counter += 1;
         let data = [self.data(0), self.trailing.clone()].concat();
         let client_data = self.client_data("webauthn.get", asked, origin);

@@ -114,7 +114,7 @@ impl CommandRun {
 
 /// Whether commands are stopped when they take too long or too much.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Limits {
+enum CommandLimits {
     /// The started process is the program itself.
     Unlimited,
     TimeAndMemory,
@@ -126,7 +126,7 @@ pub struct Home {
     program: PathBuf,
     root: PathBuf,
     user: User,
-    limits: Limits,
+    limits: CommandLimits,
     /// The whole environment of every command.
     variables: BTreeMap<String, OsString>,
     /// Shared by an owning home and all homes derived from it; removed with the last of them.
@@ -141,7 +141,7 @@ impl Home {
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).expect("the folder is ours");
         let root = folder.path().join("root");
         let mut home = Self::create(program.as_ref(), &root, User::Ourselves);
-        home.limits = Limits::Unlimited;
+        home.limits = CommandLimits::Unlimited;
         home.folder = Some(Arc::new(folder));
         home
     }
@@ -172,7 +172,7 @@ impl Home {
             program: reachable(program, user),
             root: root.to_owned(),
             user,
-            limits: Limits::TimeAndMemory,
+            limits: CommandLimits::TimeAndMemory,
             variables: variables.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
             folder: None,
         }
@@ -313,7 +313,7 @@ impl Home {
     /// Runs `wrapper program arguments` the same way.
     pub fn command_in(&self, wrapper: &[&str], arguments: &[&str]) -> Command {
         let mut words = self.user_words();
-        if self.limits == Limits::TimeAndMemory {
+        if self.limits == CommandLimits::TimeAndMemory {
             words.extend(["timeout", "--signal=KILL", SECONDS_MAX, "prlimit"].map(OsString::from));
             words.push(format!("--data={DATA_BYTES_MAX}").into());
         }

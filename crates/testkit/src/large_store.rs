@@ -18,13 +18,13 @@ use crate::postgres::Cluster;
 
 /// The segments of a session as written.
 #[derive(Debug)]
-pub struct Template {
+pub struct SessionTemplate {
     session: SessionId,
     runs: Vec<RunId>,
     segments: Vec<String>,
 }
 
-impl Template {
+impl SessionTemplate {
     /// Reads the only session of a data directory.
     pub fn of(data: &Path) -> Self {
         let mut names = names(&data.join("sessions"));

@@ -15,7 +15,7 @@ use workrail_model::passkey::{
     Assertion, Binary, KeyName, Nonce, OriginText, PasskeyChange, PasskeyProof, SignedChallenge,
 };
 use workrail_model::time::Timestamp;
-use workrail_testkit::authenticator::{Authenticator, Fields};
+use workrail_testkit::authenticator::{Authenticator, FormFields};
 
 const ORIGIN: &str = "http://localhost:4717";
 
@@ -23,7 +23,7 @@ fn now() -> Timestamp {
     serde_json::from_value(json!("2026-01-31T23:59:00.000Z")).unwrap()
 }
 
-fn field(fields: &Fields, name: &str) -> String {
+fn field(fields: &FormFields, name: &str) -> String {
     fields.iter().find(|(other, _)| *other == name).unwrap().1.clone()
 }
 

@@ -1,7 +1,7 @@
 //! Checks are trusted in the console with a passkey, and only exactly as they were shown (G121).
 
 use serde_json::{Value, json};
-use workrail_testkit::authenticator::{Authenticator, Fields};
+use workrail_testkit::authenticator::{Authenticator, FormFields};
 use workrail_testkit::home::Home;
 
 use crate::harness::{Console, Response, home};
@@ -33,18 +33,18 @@ fn trusted(home: &Home) -> Vec<Value> {
 }
 
 /// The form as the page has it.
-fn form(console: &Console) -> Fields {
+fn form(console: &Console) -> FormFields {
     let page = console.page(PAGE);
     vec![("token", page.field("token")), ("checks", page.field("checks"))]
 }
 
-fn signed(console: &Console, form: &Fields, key: &mut Authenticator) -> Fields {
+fn signed(console: &Console, form: &FormFields, key: &mut Authenticator) -> FormFields {
     let mut all = form.clone();
     all.extend(key.sign(&console.asked(TRUST, form), &console.origin()));
     all
 }
 
-fn sent(console: &Console, form: &Fields) -> Response {
+fn sent(console: &Console, form: &FormFields) -> Response {
     console.post(TRUST, &encoded(form))
 }
 

@@ -3,7 +3,7 @@
 use std::fs;
 
 use serde_json::{Value, json};
-use workrail_testkit::authenticator::{Authenticator, Fields};
+use workrail_testkit::authenticator::{Authenticator, FormFields};
 use workrail_testkit::home::Home;
 use workrail_testkit::mcp_client::{McpClient, ToolReply};
 
@@ -51,13 +51,13 @@ impl Stage {
     }
 
     /// The challenge for approving the run.
-    fn asked(&self) -> (Fields, Value) {
+    fn asked(&self) -> (FormFields, Value) {
         let form = self.console.run_form(&self.run, &[]);
         let asked = self.console.asked(&self.path(), &form);
         (form, asked)
     }
 
-    fn send(&self, mut form: Fields, signed: Fields) -> Response {
+    fn send(&self, mut form: FormFields, signed: FormFields) -> Response {
         form.extend(signed);
         self.console.post(&self.path(), &encoded(&form))
     }
@@ -199,7 +199,7 @@ const ATTACKS: &[Attack] = &[
         let console = &stage.console;
         assert_eq!(console.enrol("Phone", &second, Some(&mut stage.key)).status, 303);
         let token = console.page("/settings/passkeys").field("token");
-        let mut form: Fields = vec![("token", token), ("credential", stage.key.credential())];
+        let mut form: FormFields = vec![("token", token), ("credential", stage.key.credential())];
         form.extend(second.sign(&console.asked("/settings/passkeys/remove", &form), &console.origin()));
         assert_eq!(console.post("/settings/passkeys/remove", &encoded(&form)).status, 303);
         let (form, asked) = stage.asked();

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
-use workrail_testkit::authenticator::{Authenticator, Fields};
+use workrail_testkit::authenticator::{Authenticator, FormFields};
 use workrail_testkit::mcp_client::ToolReply;
 
 use crate::harness::{Console, home, next, run_id, session_id, start};
@@ -23,7 +23,7 @@ fn control(stage: &Stage) -> PathBuf {
 fn raise(stage: &mut Stage) {
     let path = format!("/session/{}/prefer", session_id(&stage.blocked));
     let token = stage.console.page(&format!("/session/{}", session_id(&stage.blocked))).field("token");
-    let mut form: Fields = vec![("token", token), ("mode", NEVER_STOP.to_owned())];
+    let mut form: FormFields = vec![("token", token), ("mode", NEVER_STOP.to_owned())];
     form.extend(stage.key.sign(&stage.console.asked(&path, &form), &stage.console.origin()));
     let raised = stage.console.post(&path, &encoded(&form));
     assert_eq!(raised.status, 303, "{raised:?}");
@@ -167,7 +167,7 @@ fn a_deleted_truncated_or_replaced_log_is_damage_and_recoverable() {
         let page = stage.console.page(&format!("/run/{}", stage.run)).body;
         assert!(page.contains("the passkey log is damaged"), "{attack}: {page}");
         // No one can enrol a first key again.
-        let form: Fields = vec![(
+        let form: FormFields = vec![(
             "token",
             stage.console.page(&format!("/session/{}", session_id(&stage.blocked))).field("token"),
         )];
@@ -240,7 +240,7 @@ fn what_only_a_passkey_decides_is_shown_in_full_at_any_length() {
 fn of_two_simultaneous_decisions_in_two_consoles_one_is_recorded() {
     let mut stage = stage();
     let second = Console::open(&stage.home);
-    let prepared: Vec<(&Console, Fields)> = [&stage.console, &second]
+    let prepared: Vec<(&Console, FormFields)> = [&stage.console, &second]
         .into_iter()
         .map(|console| {
             let mut form = console.run_form(&stage.run, &[]);

@@ -1,7 +1,7 @@
 //! Decisions signed by a passkey: what is recorded, what it proves, and what does not count (G97, G98).
 
 use serde_json::Value;
-use workrail_testkit::authenticator::{Authenticator, Fields};
+use workrail_testkit::authenticator::{Authenticator, FormFields};
 use workrail_testkit::home::Home;
 
 use crate::harness::{Console, Response, home, next, next_without_answer, run_id, session_id, start};
@@ -13,7 +13,7 @@ impl Console {
     }
 
     /// The challenge for a form, without sending the form itself.
-    pub(crate) fn asked(&self, path: &str, fields: &Fields) -> Value {
+    pub(crate) fn asked(&self, path: &str, fields: &FormFields) -> Value {
         let answer = self.post(&format!("/passkeys{path}"), &encoded(fields));
         assert_eq!(answer.status, 200, "{path}: {answer:?}");
         serde_json::from_str(&answer.body).unwrap()
@@ -37,7 +37,7 @@ impl Console {
         replaces: &str,
     ) -> Response {
         let token = self.page("/settings/passkeys").field("token");
-        let mut form: Fields =
+        let mut form: FormFields =
             vec![("token", token), ("name", name.to_owned()), ("replaces", replaces.to_owned())];
         form.extend(new.make(&self.asked("/settings/passkeys/new", &form), &self.origin()));
         let asked = self.asked("/settings/passkeys/enrol", &form);
@@ -48,9 +48,9 @@ impl Console {
     }
 
     /// A run's form as its page has it.
-    pub(crate) fn run_form(&self, run: &str, more: &[(&'static str, &str)]) -> Fields {
+    pub(crate) fn run_form(&self, run: &str, more: &[(&'static str, &str)]) -> FormFields {
         let page = self.page(&format!("/run/{run}"));
-        let mut form: Fields = vec![
+        let mut form: FormFields = vec![
             ("token", page.field("token")),
             ("seen", page.field("seen")),
             ("back", format!("/run/{run}")),
@@ -75,7 +75,7 @@ impl Console {
 }
 
 /// A form as encoded by a browser.
-pub(crate) fn encoded(fields: &Fields) -> String {
+pub(crate) fn encoded(fields: &FormFields) -> String {
     let escape = |text: &str| {
         let escaped = text.bytes().map(|byte| match byte {
             b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' => char::from(byte).to_string(),
@@ -164,7 +164,7 @@ fn raising_autonomy_needs_a_passkey() {
     assert_eq!(console.enrol("Laptop", &key, None).status, 303);
     let path = format!("/session/{session}/prefer");
     let token = console.page(&format!("/session/{session}")).field("token");
-    let mut form: Fields = vec![("token", token), ("mode", "full_auto_never_stop".to_owned())];
+    let mut form: FormFields = vec![("token", token), ("mode", "full_auto_never_stop".to_owned())];
     let unsigned = console.post(&path, &encoded(&form));
     assert_eq!(unsigned.status, 409, "{unsigned:?}");
     let asked = console.asked(&path, &form);
@@ -190,7 +190,7 @@ fn weakening_the_setting_needs_a_passkey() {
     assert_eq!(console.enrol("Laptop", &key, None).status, 303);
     home.done(&["config", "set", "approvals.require", "passkey"]);
     let token = console.page("/settings").field("token");
-    let mut form: Fields =
+    let mut form: FormFields =
         vec![("token", token), ("key", "approvals.require".to_owned()), ("value", "terminal".to_owned())];
     assert_eq!(console.post("/settings/set", &encoded(&form)).status, 409);
     assert_eq!(home.done(&["config", "get", "approvals.require"]).out.trim(), "passkey");

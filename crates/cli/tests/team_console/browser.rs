@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 use serde_json::Value;
-use workrail_testkit::authenticator::Fields;
+use workrail_testkit::authenticator::FormFields;
 use workrail_testkit::wire::Http;
 
 use crate::HOST;
@@ -89,20 +89,20 @@ impl Browser {
     }
 
     /// A form with the token of this login, wherever it is shown.
-    pub(crate) fn form(&self, server: &Http, fields: &[(&'static str, &str)]) -> Fields {
-        let mut form: Fields = vec![("token", self.page(server, "/").field("token"))];
+    pub(crate) fn form(&self, server: &Http, fields: &[(&'static str, &str)]) -> FormFields {
+        let mut form: FormFields = vec![("token", self.page(server, "/").field("token"))];
         form.extend(fields.iter().map(|(name, value)| (*name, (*value).to_owned())));
         form
     }
 
     /// A run's form as its page has it.
-    pub(crate) fn run_form(&self, server: &Http, run: &str) -> Fields {
+    pub(crate) fn run_form(&self, server: &Http, run: &str) -> FormFields {
         let page = self.page(server, &format!("/run/{run}"));
         vec![("token", page.field("token")), ("seen", page.field("seen")), ("back", format!("/run/{run}"))]
     }
 
     /// A server's challenge for a form.
-    pub(crate) fn asked(&self, server: &Http, path: &str, form: &Fields) -> Value {
+    pub(crate) fn asked(&self, server: &Http, path: &str, form: &FormFields) -> Value {
         let answer = self.post(server, &format!("/passkeys{path}"), &encoded(form));
         assert_eq!(answer.status, 200, "{path}: {answer:?}");
         serde_json::from_str(&answer.body).unwrap()
@@ -137,7 +137,7 @@ fn status_of(head: &str) -> u16 {
 }
 
 /// A form as encoded by a browser.
-pub(crate) fn encoded(fields: &Fields) -> String {
+pub(crate) fn encoded(fields: &FormFields) -> String {
     let escape = |text: &str| {
         let escaped = text.bytes().map(|byte| match byte {
             b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' => char::from(byte).to_string(),

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-use workrail_testkit::authenticator::{Authenticator, Fields};
+use workrail_testkit::authenticator::{Authenticator, FormFields};
 use workrail_testkit::home::Home;
 use workrail_testkit::wire::Http;
 
@@ -65,8 +65,8 @@ impl Member {
         member
     }
 
-    fn send_as(&self, browser: &Browser, (path, fields): &(String, Fields)) -> Answer {
-        let mut form: Fields = browser.form(&self.server, &[]);
+    fn send_as(&self, browser: &Browser, (path, fields): &(String, FormFields)) -> Answer {
+        let mut form: FormFields = browser.form(&self.server, &[]);
         form.extend(fields.iter().cloned());
         browser.post(&self.server, path, &encoded(&form))
     }
@@ -81,7 +81,7 @@ impl Member {
     }
 
     /// What the member's device signs for a form.
-    fn signed(&mut self, path: &str, mut fields: Fields) -> Fields {
+    fn signed(&mut self, path: &str, mut fields: FormFields) -> FormFields {
         let mut form = self.browser.form(&self.server, &[]);
         form.extend(fields.iter().cloned());
         let challenge = self.browser.asked(&self.server, path, &form);
@@ -89,7 +89,7 @@ impl Member {
         fields
     }
 
-    fn new_key(&self) -> Fields {
+    fn new_key(&self) -> FormFields {
         let form = self.browser.form(&self.server, &[]);
         let challenge = self.browser.asked(&self.server, "/settings/passkeys/new", &form);
         let mut fields = vec![("name", "Laptop".to_owned())];
@@ -106,18 +106,18 @@ impl Member {
     }
 }
 
-fn deletion(run: &WaitingRun, member: &Member) -> (String, Fields) {
+fn deletion(run: &WaitingRun, member: &Member) -> (String, FormFields) {
     let page = format!("/session/{}", run.session);
     let events = member.shown(&page, "events");
     (format!("{page}/delete-now"), fields(&[("typed", &run.label), ("events", &events)]))
 }
 
-fn fields(pairs: &[(&'static str, &str)]) -> Fields {
+fn fields(pairs: &[(&'static str, &str)]) -> FormFields {
     pairs.iter().map(|(name, value)| (*name, (*value).to_owned())).collect()
 }
 
 /// A form as it is sent when its turn comes; some depend on what earlier ones did.
-type Form = fn(&mut Member) -> (String, Fields);
+type Form = fn(&mut Member) -> (String, FormFields);
 
 /// Every form but the import, in an order in which an admin's are all carried out.
 fn forms() -> Vec<(&'static str, Form)> {

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use workrail_core::label::RunLabel;
 use workrail_testkit::home::Home;
-use workrail_testkit::large_store::Template;
+use workrail_testkit::large_store::SessionTemplate;
 use workrail_testkit::mcp_client::McpClient;
 use workrail_testkit::postgres::{Cluster, ROLE};
 
@@ -40,7 +40,8 @@ impl Large {
         let data = template.data();
         template.done(&["store", "copy", data.to_str().unwrap(), &address, "--with-keys"]);
         let begin = Instant::now();
-        let runs = Template::of(&data).multiply_in_database((cluster, &database, "team"), sessions - 1, WORD);
+        let runs =
+            SessionTemplate::of(&data).multiply_in_database((cluster, &database, "team"), sessions - 1, WORD);
         println!("{sessions} sessions written in {:.0?}", begin.elapsed());
         let home = template.with("WORKRAIL_STORE", &address);
         let begin = Instant::now();

@@ -39,7 +39,7 @@ pub struct MemoryStore {
 
 #[derive(Debug)]
 struct MemoryData {
-    sessions: BTreeMap<SessionId, Log>,
+    sessions: BTreeMap<SessionId, MemoryLog>,
     /// The sessions whose lock is held.
     held: BTreeSet<SessionId>,
     content: BTreeMap<(AttachmentKind, Sha256), Vec<u8>>,
@@ -55,7 +55,7 @@ struct MemoryData {
 }
 
 #[derive(Debug, Default)]
-struct Log {
+struct MemoryLog {
     events: Vec<Event>,
     /// The cursor after each committed plan.
     cursors: Vec<Cursor>,
@@ -112,7 +112,7 @@ impl MemoryStore {
     }
 }
 
-impl Log {
+impl MemoryLog {
     fn cursor(&self) -> Cursor {
         self.cursors.last().copied().unwrap_or_else(Cursor::start)
     }
@@ -189,7 +189,7 @@ impl LockedSession for MemorySession {
     }
 
     fn cursor(&self) -> Cursor {
-        self.store.data().sessions.get(&self.session).map_or_else(Cursor::start, Log::cursor)
+        self.store.data().sessions.get(&self.session).map_or_else(Cursor::start, MemoryLog::cursor)
     }
 
     fn events_since(&self, since: Option<&Cursor>) -> Result<SessionSlice, StoreError> {
@@ -197,7 +197,7 @@ impl LockedSession for MemorySession {
         Ok(data
             .sessions
             .get(&self.session)
-            .map_or_else(|| Log::default().since(since), |log| log.since(since)))
+            .map_or_else(|| MemoryLog::default().since(since), |log| log.since(since)))
     }
 
     fn append(&mut self, plan: AppendPlan) -> Result<Appended, StoreError> {
@@ -206,7 +206,7 @@ impl LockedSession for MemorySession {
             return Err(StoreError::WrongSession { expected, found });
         }
         let data = &mut *self.store.data();
-        let empty = Log::default();
+        let empty = MemoryLog::default();
         let log = data.sessions.get(&self.session).unwrap_or(&empty);
         if is_recorded(&plan, |event| log.keys.contains(&event.dedupe_key))? {
             return Ok(Appended::AlreadyRecorded);
@@ -287,7 +287,7 @@ pub struct MemoryStaged {
     store: MemoryStore,
     session: SessionId,
     content: Vec<Attachment>,
-    log: Log,
+    log: MemoryLog,
 }
 
 impl StagedSession for MemoryStaged {
@@ -326,7 +326,7 @@ impl SessionImport for MemoryStore {
         if self.is_taken(session)? {
             return Err(StoreError::AlreadyExists { session });
         }
-        Ok(MemoryStaged { store: self.clone(), session, content: Vec::new(), log: Log::default() })
+        Ok(MemoryStaged { store: self.clone(), session, content: Vec::new(), log: MemoryLog::default() })
     }
 
     fn newest_activity(&self) -> Result<Activity, StoreError> {

@@ -42,7 +42,7 @@ struct RenamedFile {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Ledger {
+pub(super) struct WriteLedger {
     files: BTreeMap<FileId, FileRecord>,
     by_path: BTreeMap<RelPath, FileId>,
     /// Names of the layout that were created and whose directory has not been synced since.
@@ -53,7 +53,7 @@ pub(super) struct Ledger {
     next: u64,
 }
 
-impl Ledger {
+impl WriteLedger {
     pub(super) fn violations(&self) -> &[String] {
         &self.violations
     }

@@ -23,7 +23,7 @@ use workrail_ports::file_system::{
     Created, DirEntry, FileStat, FileSystem, FsError, LockMode, RelPath, WritableFile,
 };
 
-use self::ledger::{FileId, Ledger};
+use self::ledger::{FileId, WriteLedger};
 
 /// A monitored file system; clones share one ledger.
 #[derive(Clone)]
@@ -69,7 +69,7 @@ impl<F: FileSystem> Monitored<F> {
 
     /// R4: what `about_to_acknowledge` checks, for tests that acknowledge on their own.
     pub fn assert_quiescent(&self) {
-        self.watch.check(Ledger::check_quiescent);
+        self.watch.check(WriteLedger::check_quiescent);
     }
 
     /// To be called when an operation of this thread failed: what it left unsynced was never acknowledged, so R2 and
@@ -219,18 +219,18 @@ enum Reaction {
 
 #[derive(Clone, Debug)]
 struct MonitorState {
-    ledger: Arc<Mutex<Ledger>>,
+    ledger: Arc<Mutex<WriteLedger>>,
     syncs: Arc<AtomicU64>,
     reaction: Reaction,
 }
 
 impl MonitorState {
-    fn ledger(&self) -> MutexGuard<'_, Ledger> {
+    fn ledger(&self) -> MutexGuard<'_, WriteLedger> {
         // A strict monitor panics in tests; its ledger is still consistent, because no check is half done.
         self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn check(&self, check: impl FnOnce(&mut Ledger)) {
+    fn check(&self, check: impl FnOnce(&mut WriteLedger)) {
         let mut ledger = self.ledger();
         let before = ledger.violations().len();
         check(&mut ledger);
