@@ -23,7 +23,7 @@ pub(crate) enum Addressee {
 #[derive(Debug, Default)]
 pub(crate) struct Scan {
     depth: usize,
-    text: Text,
+    string: StringState,
     /// The name or the value being read, at depth one.
     member: Vec<u8>,
     name: Option<String>,
@@ -35,7 +35,7 @@ pub(crate) struct Scan {
 
 /// Where the scan is inside a JSON string.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Text {
+enum StringState {
     #[default]
     Outside,
     Inside,
@@ -50,13 +50,13 @@ impl Scan {
     }
 
     fn step(&mut self, byte: u8) {
-        match (self.text, byte) {
-            (Text::AfterBackslash, _) => self.text = Text::Inside,
-            (Text::Inside, b'\\') => self.text = Text::AfterBackslash,
-            (Text::Inside, b'"') => self.text = Text::Outside,
-            (Text::Inside, _) => {}
-            (Text::Outside, b'"') => self.text = Text::Inside,
-            (Text::Outside, b'{' | b'[') => {
+        match (self.string, byte) {
+            (StringState::AfterBackslash, _) => self.string = StringState::Inside,
+            (StringState::Inside, b'\\') => self.string = StringState::AfterBackslash,
+            (StringState::Inside, b'"') => self.string = StringState::Outside,
+            (StringState::Inside, _) => {}
+            (StringState::Outside, b'"') => self.string = StringState::Inside,
+            (StringState::Outside, b'{' | b'[') => {
                 if self.depth == 0 {
                     self.is_broken |= self.is_object || byte == b'[';
                     self.is_object = true;
@@ -67,7 +67,7 @@ impl Scan {
                 self.depth += 1;
                 return;
             }
-            (Text::Outside, b'}' | b']') => {
+            (StringState::Outside, b'}' | b']') => {
                 if self.depth == 1 {
                     self.end_member();
                 }
@@ -75,17 +75,17 @@ impl Scan {
                 self.depth = self.depth.saturating_sub(1);
                 return;
             }
-            (Text::Outside, b':') if self.depth == 1 => {
+            (StringState::Outside, b':') if self.depth == 1 => {
                 self.name = serde_json::from_slice(&self.member).ok();
                 self.member.clear();
                 return;
             }
-            (Text::Outside, b',') if self.depth == 1 => {
+            (StringState::Outside, b',') if self.depth == 1 => {
                 self.end_member();
                 return;
             }
-            (Text::Outside, b' ' | b'\t' | b'\r' | b'\n') => return,
-            (Text::Outside, _) => self.is_broken |= self.depth == 0,
+            (StringState::Outside, b' ' | b'\t' | b'\r' | b'\n') => return,
+            (StringState::Outside, _) => self.is_broken |= self.depth == 0,
         }
         self.keep(byte);
     }
@@ -108,7 +108,7 @@ impl Scan {
 
     /// The result, once the message has ended.
     pub(crate) fn finish(mut self) -> Addressee {
-        if self.is_broken || !self.is_object || self.depth != 0 || self.text != Text::Outside {
+        if self.is_broken || !self.is_object || self.depth != 0 || self.string != StringState::Outside {
             return Addressee::Unknown;
         }
         match (self.has_method, self.ids.len(), self.ids.pop().flatten()) {

@@ -44,13 +44,13 @@ const ACCEPT_PAUSE: Duration = Duration::from_secs(1);
 
 /// What a listener needs that terminates TLS itself. Its peers are the clients, so connections are counted by address.
 #[derive(Debug)]
-pub(crate) struct Encryption {
+pub(crate) struct TlsListener {
     tls: Arc<Tls>,
     peers: Peers,
     metrics: Arc<Metrics>,
 }
 
-impl Encryption {
+impl TlsListener {
     pub(crate) fn new(tls: Tls, metrics: Arc<Metrics>) -> Self {
         Self { tls: Arc::new(tls), peers: Peers::default(), metrics }
     }
@@ -59,7 +59,7 @@ impl Encryption {
 /// Serves until `shutdown_signal` resolves and running requests are answered.
 pub(crate) async fn serve(
     listener: TcpListener,
-    encryption: Option<Encryption>,
+    tls_listener: Option<TlsListener>,
     routes: Router,
     shutdown_signal: impl Future<Output = ()>,
 ) {
@@ -69,11 +69,11 @@ pub(crate) async fn serve(
     let mut shutdown_signal = pin!(shutdown_signal);
     loop {
         let (stream, slots) = tokio::select! {
-            accepted = accept(&listener, encryption.as_ref(), &permits) => accepted,
+            accepted = accept(&listener, tls_listener.as_ref(), &permits) => accepted,
             () = &mut shutdown_signal => break,
         };
-        let connection = Connection { ending: ending.clone(), _slots: slots, _alive: alive.clone() };
-        let tls = encryption.as_ref().map(|encryption| Arc::clone(&encryption.tls));
+        let connection = OpenConnection { ending: ending.clone(), _slots: slots, _alive: alive.clone() };
+        let tls = tls_listener.as_ref().map(|tls_listener| Arc::clone(&tls_listener.tls));
         tokio::spawn(connection.serve(stream, tls, routes.clone()));
     }
     drop((listener, end, alive));
@@ -82,7 +82,7 @@ pub(crate) async fn serve(
 }
 
 /// What a connection occupies while it is open.
-struct Slots {
+struct ConnectionSlots {
     _permit: OwnedSemaphorePermit,
     /// `None` where addresses are not counted.
     _of_address: Option<PeerSlot>,
@@ -91,18 +91,18 @@ struct Slots {
 /// The next connection to serve, once a slot is free.
 async fn accept(
     listener: &TcpListener,
-    encryption: Option<&Encryption>,
+    tls_listener: Option<&TlsListener>,
     permits: &Arc<Semaphore>,
-) -> (TcpStream, Slots) {
+) -> (TcpStream, ConnectionSlots) {
     let (stream, of_address) = loop {
         match listener.accept().await {
-            Ok((stream, peer)) => match encryption {
+            Ok((stream, peer)) => match tls_listener {
                 None => break (stream, None),
-                Some(encryption) => match encryption.peers.take(peer.ip()) {
+                Some(tls_listener) => match tls_listener.peers.take(peer.ip()) {
                     Some(slot) => break (stream, Some(slot)),
                     // Closed before it waits for a slot and before any handshake. Strangers do this, so it is counted
                     // and not logged.
-                    None => encryption.metrics.connection_refused(),
+                    None => tls_listener.metrics.connection_refused(),
                 },
             },
             // The client disconnected before it was accepted.
@@ -114,7 +114,7 @@ async fn accept(
         }
     };
     let permit = Arc::clone(permits).acquire_owned().await.expect("the semaphore is never closed");
-    (stream, Slots { _permit: permit, _of_address: of_address })
+    (stream, ConnectionSlots { _permit: permit, _of_address: of_address })
 }
 
 fn is_of_client(error: &io::Error) -> bool {
@@ -123,13 +123,13 @@ fn is_of_client(error: &io::Error) -> bool {
 }
 
 /// What one connection holds while it is open.
-struct Connection {
+struct OpenConnection {
     ending: watch::Receiver<()>,
-    _slots: Slots,
+    _slots: ConnectionSlots,
     _alive: mpsc::Sender<Infallible>,
 }
 
-impl Connection {
+impl OpenConnection {
     async fn serve(self, stream: TcpStream, tls: Option<Arc<Tls>>, routes: Router) {
         let mut stream = TimeoutStream::new(stream);
         stream.set_write_timeout(Some(READ_WAIT));

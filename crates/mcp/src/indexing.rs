@@ -15,10 +15,10 @@ const PAUSE: Duration = Duration::from_millis(20);
 const PROLONGED_MAX: u32 = 10;
 
 #[derive(Clone, Debug, Default)]
-pub(crate) struct IndexingPauses(Arc<Shared>);
+pub(crate) struct IndexingPauses(Arc<IndexingState>);
 
 #[derive(Debug, Default)]
-struct Shared {
+struct IndexingState {
     begun: AtomicU64,
     running: AtomicU64,
     is_waiting: AtomicBool,
@@ -26,7 +26,7 @@ struct Shared {
 
 /// A call that is being answered; dropped when it ends, also when it is cancelled.
 #[derive(Debug)]
-pub(crate) struct RunningCall(Arc<Shared>);
+pub(crate) struct RunningCall(Arc<IndexingState>);
 
 impl IndexingPauses {
     pub(crate) fn call_begins(&self) -> RunningCall {
@@ -48,19 +48,19 @@ impl RunningCall {
         if !execution.has_unindexed() || self.0.is_waiting.swap(true, Ordering::SeqCst) {
             return;
         }
-        let (shared, execution) = (Arc::clone(&self.0), Arc::clone(execution));
+        let (state, execution) = (Arc::clone(&self.0), Arc::clone(execution));
         // Not awaited: the reply is sent meanwhile. If the server ends first, its end adds what is left.
         drop(tokio::spawn(async move {
             for _ in 0..PROLONGED_MAX {
-                let begun = shared.begun.load(Ordering::SeqCst);
+                let begun = state.begun.load(Ordering::SeqCst);
                 tokio::time::sleep(PAUSE).await;
-                let is_idle = shared.running.load(Ordering::SeqCst) == 0;
-                if is_idle && shared.begun.load(Ordering::SeqCst) == begun {
+                let is_idle = state.running.load(Ordering::SeqCst) == 0;
+                if is_idle && state.begun.load(Ordering::SeqCst) == begun {
                     break;
                 }
             }
             // First: what is recorded from here on waits for another pause.
-            shared.is_waiting.store(false, Ordering::SeqCst);
+            state.is_waiting.store(false, Ordering::SeqCst);
             drop(tokio::task::spawn_blocking(move || execution.index_appended()));
         }));
     }

@@ -32,10 +32,10 @@ const FLUSH_WAIT: Duration = Duration::from_secs(5);
 /// A handle on one pair of streams; a second handle continues where the first stopped.
 #[derive(Clone)]
 pub(crate) struct Lines {
-    reading: Arc<Mutex<mpsc::Receiver<Line>>>,
+    reading: Arc<Mutex<mpsc::Receiver<InputLine>>>,
     writing: mpsc::WeakSender<Vec<u8>>,
     /// Keeps the writing thread running; taken when the transport is closed.
-    writer: Arc<Mutex<Option<Writer>>>,
+    writer: Arc<Mutex<Option<WriterThread>>>,
     failed: Arc<OnceLock<io::Error>>,
     batches: Arc<std::sync::Mutex<OpenBatches>>,
 }
@@ -48,12 +48,12 @@ struct OpenBatches {
 }
 
 /// The sender to the writing thread, and the end of that thread.
-struct Writer {
+struct WriterThread {
     sender: mpsc::Sender<Vec<u8>>,
     written: oneshot::Receiver<Infallible>,
 }
 
-enum Line {
+enum InputLine {
     Whole(Vec<u8>),
     TooLong(Addressee),
 }
@@ -81,7 +81,7 @@ impl Lines {
         Ok(Self {
             reading: Arc::new(Mutex::new(reading)),
             writing: sender.downgrade(),
-            writer: Arc::new(Mutex::new(Some(Writer { sender, written }))),
+            writer: Arc::new(Mutex::new(Some(WriterThread { sender, written }))),
             failed,
             batches: Arc::default(),
         })
@@ -103,9 +103,9 @@ impl Lines {
     }
 
     /// What a line contains: a message to handle, or an immediate answer.
-    fn take(&self, line: Line) -> LineAction {
+    fn take(&self, line: InputLine) -> LineAction {
         let refused = match line {
-            Line::Whole(bytes) => match batch::elements(&bytes) {
+            InputLine::Whole(bytes) => match batch::elements(&bytes) {
                 Some(elements) => {
                     let mut batches = self.batches();
                     let (messages, answer) = batches.unanswered.open(&elements);
@@ -117,7 +117,7 @@ impl Lines {
                     Err(refused) => refused,
                 },
             },
-            Line::TooLong(addressee) => message::too_long(addressee),
+            InputLine::TooLong(addressee) => message::too_long(addressee),
         };
         let RejectedMessage { answer, reason } = refused;
         tracing::warn!(reason, "a message was refused");
@@ -209,7 +209,7 @@ impl Transport<RoleServer> for Lines {
     }
 
     async fn close(&mut self) -> io::Result<()> {
-        if let Some(Writer { sender, written }) = self.writer.lock().await.take() {
+        if let Some(WriterThread { sender, written }) = self.writer.lock().await.take() {
             drop(sender);
             let _ = timeout(FLUSH_WAIT, written).await;
         }
@@ -223,7 +223,7 @@ fn ended(mut line: Vec<u8>) -> Vec<u8> {
 }
 
 /// Reads until the end of input, or until the receiver is gone.
-fn read_lines(input: impl Read, lines: &mpsc::Sender<Line>) {
+fn read_lines(input: impl Read, lines: &mpsc::Sender<InputLine>) {
     let mut input = BufReader::new(input);
     while let Some(line) = next_line(&mut input) {
         if lines.blocking_send(line).is_err() {
@@ -233,7 +233,7 @@ fn read_lines(input: impl Read, lines: &mpsc::Sender<Line>) {
 }
 
 /// The next line that is not blank, without its line feed, which the last line may lack.
-fn next_line(input: &mut impl BufRead) -> Option<Line> {
+fn next_line(input: &mut impl BufRead) -> Option<InputLine> {
     loop {
         let mut bytes = Vec::new();
         let limit = MESSAGE_BYTES_MAX as u64 + 2;
@@ -250,10 +250,10 @@ fn next_line(input: &mut impl BufRead) -> Option<Line> {
             if !ended {
                 skip_line(input, &mut scan)?;
             }
-            return Some(Line::TooLong(scan.finish()));
+            return Some(InputLine::TooLong(scan.finish()));
         }
         if !bytes.trim_ascii().is_empty() {
-            return Some(Line::Whole(bytes));
+            return Some(InputLine::Whole(bytes));
         }
     }
 }
@@ -298,8 +298,8 @@ mod tests {
         let mut seen = Vec::new();
         while let Some(line) = next_line(&mut input) {
             seen.push(match line {
-                Line::Whole(bytes) => String::from_utf8(bytes).unwrap(),
-                Line::TooLong(_) => "TOO LONG".to_owned(),
+                InputLine::Whole(bytes) => String::from_utf8(bytes).unwrap(),
+                InputLine::TooLong(_) => "TOO LONG".to_owned(),
             });
         }
         seen

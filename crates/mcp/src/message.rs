@@ -23,7 +23,7 @@ pub(crate) struct RejectedMessage {
 /// Only what is needed to answer. Everything else is skipped without interpretation, so that the id can be read from
 /// a message that is refused for its content; a repeated `id` or `method` makes both unknown.
 #[derive(Deserialize)]
-struct Envelope {
+struct MessageHead {
     #[serde(default)]
     id: Id,
     #[serde(default)]
@@ -62,7 +62,7 @@ pub(crate) fn typed(
     bytes: &[u8],
     (value, ambiguity): (Value, Option<Ambiguity>),
 ) -> Result<ClientJsonRpcMessage, RejectedMessage> {
-    let mut message = serde_json::from_value(value).map_err(|_| refused(bytes, Fault::Shape))?;
+    let mut message = serde_json::from_value(value).map_err(|_| refused(bytes, MessageFault::Shape))?;
     if let (ClientJsonRpcMessage::Request(call), Some(ambiguity)) = (&mut message, ambiguity) {
         call.request.extensions_mut().insert(ambiguity);
     }
@@ -72,15 +72,15 @@ pub(crate) fn typed(
 /// Reads strictly without deciding what the message means.
 pub(crate) fn check(bytes: &[u8]) -> Result<(Value, Option<Ambiguity>), RejectedMessage> {
     match strict_json::parse(bytes) {
-        Ok(value) if !value.is_object() => Err(refused(bytes, Fault::Shape)),
+        Ok(value) if !value.is_object() => Err(refused(bytes, MessageFault::Shape)),
         Ok(value) => match has_unusable_id(&value) {
             // Treated as a notification, it would never be answered.
-            true => Err(refused(bytes, Fault::Id)),
+            true => Err(refused(bytes, MessageFault::Id)),
             false => Ok((value, None)),
         },
         Err(error) => match ambiguous_call(bytes) {
             Some(call) => Ok((call, Some(Ambiguity(error.to_string())))),
-            None => Err(refused(bytes, Fault::Json(error))),
+            None => Err(refused(bytes, MessageFault::Json(error))),
         },
     }
 }
@@ -91,8 +91,8 @@ fn has_unusable_id(message: &Value) -> bool {
 
 /// A tool call that an ordinary parser can read.
 fn ambiguous_call(bytes: &[u8]) -> Option<Value> {
-    // The envelope refuses a repeated `id` or `method`: it would be unclear what to answer.
-    let Envelope { id: Id::Usable(_), method: Some(_) } = serde_json::from_slice(bytes).ok()? else {
+    // The head refuses a repeated `id` or `method`: it would be unclear what to answer.
+    let MessageHead { id: Id::Usable(_), method: Some(_) } = serde_json::from_slice(bytes).ok()? else {
         return None;
     };
     let message: Value = serde_json::from_slice(bytes).ok()?;
@@ -116,36 +116,38 @@ pub(crate) fn too_long(addressee: Addressee) -> RejectedMessage {
 
 /// Refuses a message that is valid JSON.
 pub(crate) fn refusal(bytes: &[u8], reason: &str) -> RejectedMessage {
-    refused(bytes, Fault::Other(reason.to_owned()))
+    refused(bytes, MessageFault::Other(reason.to_owned()))
 }
 
-enum Fault {
+enum MessageFault {
     Json(JsonError),
     Shape,
     Id,
     Other(String),
 }
 
-fn refused(bytes: &[u8], fault: Fault) -> RejectedMessage {
+fn refused(bytes: &[u8], fault: MessageFault) -> RejectedMessage {
     // Skipping does not look into strings, so the text encoding is checked first.
     let is_json = str::from_utf8(bytes).is_ok_and(|text| serde_json::from_str::<IgnoredAny>(text).is_ok());
-    let envelope: Option<Envelope> = serde_json::from_slice(bytes).ok();
+    let head: Option<MessageHead> = serde_json::from_slice(bytes).ok();
     let is_notification =
-        envelope.as_ref().is_some_and(|seen| matches!(seen.id, Id::Absent) && seen.method.is_some());
-    let id = envelope.and_then(|seen| match seen.id {
+        head.as_ref().is_some_and(|seen| matches!(seen.id, Id::Absent) && seen.method.is_some());
+    let id = head.and_then(|seen| match seen.id {
         Id::Usable(id) => Some(id),
         Id::Absent | Id::Unusable => None,
     });
     let reason = match fault {
-        Fault::Json(error) => format!("the message is not accepted as JSON: {error}"),
-        Fault::Shape if bytes.trim_ascii_start().starts_with(b"[") => {
+        MessageFault::Json(error) => format!("the message is not accepted as JSON: {error}"),
+        MessageFault::Shape if bytes.trim_ascii_start().starts_with(b"[") => {
             "a batch is a list of at least one message".to_owned()
         }
-        Fault::Id => {
+        MessageFault::Id => {
             "the id of a request must be text or a whole number; only a notification has none".to_owned()
         }
-        Fault::Other(reason) => reason,
-        Fault::Shape => "the message is not a JSON-RPC 2.0 request, notification or response".to_owned(),
+        MessageFault::Other(reason) => reason,
+        MessageFault::Shape => {
+            "the message is not a JSON-RPC 2.0 request, notification or response".to_owned()
+        }
     };
     let error = match is_json {
         true => ErrorData::invalid_request(reason.clone(), None),

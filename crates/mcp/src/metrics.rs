@@ -67,8 +67,8 @@ impl StoreNumbers {
         if self.pools.is_empty() {
             return;
         }
-        type Number = fn(&PoolNumbers) -> u64;
-        let of_pools: [(&str, &str, &str, Number); 3] = [
+        type PoolCounter = fn(&PoolNumbers) -> u64;
+        let of_pools: [(&str, &str, &str, PoolCounter); 3] = [
             ("size", "gauge", "Connections that a pool may have.", |pool| pool.size as u64),
             ("in_use", "gauge", "Connections that are in use.", |pool| pool.used as u64),
             ("waits_total", "counter", "How often a call waited for a connection.", |pool| pool.waits),

@@ -20,7 +20,7 @@ const SENTENCES_MAX: usize = 8;
 /// Where models put the result of a step when they forget `output`.
 const OUTPUT_MEMBERS: [&str; 4] = ["notesMarkdown", "notes", "notes_markdown", "artifacts"];
 
-struct Checking {
+struct ArgumentCheck {
     problems: Vec<String>,
     /// What was understood despite another form, and what was ignored.
     adjusted: Vec<String>,
@@ -47,15 +47,15 @@ fn first_few(all: &[String]) -> String {
 /// The arguments if they match the tool's schema; otherwise an error that shows how they would.
 pub(crate) fn checked(tool: ToolName, arguments: Map<String, Value>) -> Result<Fitted, Box<ErrorEnvelope>> {
     let schema = input_schema(tool);
-    let mut checking = Checking { problems: Vec::new(), adjusted: Vec::new(), tool };
-    let arguments = checking.with_output_in_place(schema, arguments);
-    let fitted = checking.object("", schema, arguments);
-    if checking.problems.is_empty() {
-        let note = (!checking.adjusted.is_empty()).then(|| format!("{}.", first_few(&checking.adjusted)));
+    let mut check = ArgumentCheck { problems: Vec::new(), adjusted: Vec::new(), tool };
+    let arguments = check.with_output_in_place(schema, arguments);
+    let fitted = check.object("", schema, arguments);
+    if check.problems.is_empty() {
+        let note = (!check.adjusted.is_empty()).then(|| format!("{}.", first_few(&check.adjusted)));
         return Ok(Fitted { arguments: fitted, note });
     }
-    let problems = first_few(&checking.problems);
-    let message = format!("Invalid arguments for {}: {problems}. Nothing was recorded.", checking.tool);
+    let problems = first_few(&check.problems);
+    let message = format!("Invalid arguments for {}: {problems}. Nothing was recorded.", check.tool);
     let has_required = required(schema).all(|name| fitted.contains_key(name));
     let next = next_call::corrected(tool, fitted, has_required);
     Err(Box::new(ErrorEnvelope {
@@ -97,7 +97,7 @@ fn is_prose(path: &str) -> bool {
     path == "goal" || path == "query" || path.starts_with("tags[") || path.ends_with("notesMarkdown")
 }
 
-impl Checking {
+impl ArgumentCheck {
     fn object(
         &mut self,
         path: &str,

@@ -30,13 +30,13 @@ enum ResourcePart {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Address {
+struct ResourceAddress {
     run: String,
     part: ResourcePart,
     page: Option<u64>,
 }
 
-impl Address {
+impl ResourceAddress {
     /// `None` if the address does not name a run.
     fn parse(uri: &str) -> Option<Self> {
         let (path, query) = uri.split_once('?').map_or((uri, None), |(path, query)| (path, Some(query)));
@@ -118,7 +118,7 @@ pub(crate) fn read(execution: &dyn Execution, uri: &str) -> Result<ReadResourceR
         );
         ErrorData::resource_not_found(message, Some(json!({ "uri": uri })))
     };
-    let address = Address::parse(uri).ok_or_else(unknown)?;
+    let address = ResourceAddress::parse(uri).ok_or_else(unknown)?;
     let answered = execution.answer(Request::ReadRun(address.request()));
     let reply = answered.map_err(|error| failed(&error, json!({ "uri": uri, "error": &*error })))?;
     let text = reply.parts().join("\n\n");
@@ -135,8 +135,8 @@ fn failed(error: &ErrorEnvelope, data: Value) -> ErrorData {
 mod tests {
     use super::*;
 
-    fn address(part: ResourcePart, page: Option<u64>) -> Option<Address> {
-        Some(Address { run: "amber-falcon".to_owned(), part, page })
+    fn address(part: ResourcePart, page: Option<u64>) -> Option<ResourceAddress> {
+        Some(ResourceAddress { run: "amber-falcon".to_owned(), part, page })
     }
 
     #[test]
@@ -160,7 +160,7 @@ mod tests {
             ("workrail://session/x", None),
             ("file:///etc/passwd", None),
         ] {
-            assert_eq!(Address::parse(uri), expected, "{uri}");
+            assert_eq!(ResourceAddress::parse(uri), expected, "{uri}");
         }
     }
 }

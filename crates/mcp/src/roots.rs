@@ -18,12 +18,12 @@ use tokio::time::timeout;
 const ANSWER_WAIT: Duration = Duration::from_secs(2);
 
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Roots {
+pub(crate) struct ClientRoots {
     /// `None`: not asked yet.
     known: Arc<Mutex<Option<Option<String>>>>,
 }
 
-impl Roots {
+impl ClientRoots {
     /// The absolute path of the client's first folder.
     pub(crate) async fn first(&self, peer: &Peer<RoleServer>) -> Option<String> {
         let offers = peer.peer_info().is_some_and(|info| info.capabilities.roots.is_some());

@@ -27,7 +27,7 @@ use crate::progress;
 use crate::prompts;
 use crate::repair;
 use crate::resources;
-use crate::roots::Roots;
+use crate::roots::ClientRoots;
 
 const NAME: &str = "workrail";
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -76,7 +76,7 @@ fn ambiguity(context: &RequestContext<RoleServer>) -> Option<&Ambiguity> {
 #[derive(Clone)]
 pub struct Server {
     execution: Arc<dyn Execution>,
-    roots: Roots,
+    roots: ClientRoots,
     pub(crate) asked_forms: AskedForms,
     pub(crate) chat_approvals: ChatApprovals,
     pauses: IndexingPauses,
@@ -92,7 +92,7 @@ impl Server {
     pub fn new(execution: Arc<dyn Execution>) -> Self {
         Self {
             execution,
-            roots: Roots::default(),
+            roots: ClientRoots::default(),
             asked_forms: AskedForms::default(),
             chat_approvals: ChatApprovals::Allowed,
             pauses: IndexingPauses::default(),

@@ -22,7 +22,7 @@ use workrail_model::loopback::ListenerNames;
 use workrail_model::team::Caller;
 
 use crate::call::Execution;
-use crate::connections::{self, Encryption};
+use crate::connections::{self, TlsListener};
 use crate::http::{ENDING_WAIT, ShutdownSignal, mcp_route, shutdown_signal, unauthorized};
 use crate::loopback::{AdmissionError, bearer, check_names};
 use crate::metrics::{Metrics, RefusalReason, StoreNumbers};
@@ -44,7 +44,7 @@ pub enum AdmissionRefusal {
 }
 
 /// Looks up the members. Called for every request, on a thread that may block.
-pub trait Members: Send + Sync + 'static {
+pub trait MemberDirectory: Send + Sync + 'static {
     fn caller(&self, token: &str) -> Result<Caller, AdmissionRefusal>;
     /// Whether the store responds.
     fn is_ready(&self) -> bool;
@@ -55,7 +55,7 @@ pub trait Members: Send + Sync + 'static {
 #[derive(Clone)]
 struct TeamGuard {
     names: Arc<ListenerNames>,
-    members: Arc<dyn Members>,
+    members: Arc<dyn MemberDirectory>,
     metrics: Arc<Metrics>,
     quotas: Quotas,
 }
@@ -65,7 +65,7 @@ struct TeamGuard {
 pub fn routes(
     execution: Arc<dyn Execution>,
     names: ListenerNames,
-    members: Arc<dyn Members>,
+    members: Arc<dyn MemberDirectory>,
     metrics: Arc<Metrics>,
     console: Router,
 ) -> Router {
@@ -103,7 +103,7 @@ async fn count_refusal(State(metrics): State<Arc<Metrics>>, response: Response) 
     response
 }
 
-async fn ready(members: Arc<dyn Members>) -> Response {
+async fn ready(members: Arc<dyn MemberDirectory>) -> Response {
     let asked = timeout(READY_WAIT, spawn_blocking(move || members.is_ready())).await;
     match asked {
         Ok(Ok(true)) => "ready\n".into_response(),
@@ -208,8 +208,8 @@ pub fn serve(
         let until = async move {
             let _ = ended.changed().await;
         };
-        let encryption = tls.map(|tls| Encryption::new(tls, metrics));
-        tokio::join!(connections::serve(listener, encryption, routes, until), async {
+        let tls_listener = tls.map(|tls| TlsListener::new(tls, metrics));
+        tokio::join!(connections::serve(listener, tls_listener, routes, until), async {
             signal.await;
             drop(end);
         });

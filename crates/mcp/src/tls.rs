@@ -33,11 +33,11 @@ pub trait CertificateFiles: Send + Sync + 'static {
 /// The TLS configuration of connections.
 pub struct Tls {
     files: Box<dyn CertificateFiles>,
-    loaded: Mutex<Loaded>,
+    loaded: Mutex<LoadedCertificate>,
 }
 
 #[derive(Clone)]
-struct Loaded {
+struct LoadedCertificate {
     /// The stamp of the files that were tried last, whether usable or not.
     stamp: Option<Vec<u64>>,
     config: Arc<ServerConfig>,
@@ -55,7 +55,7 @@ impl Tls {
         // Taken first: files that change while they are read are read again.
         let stamp = files.stamp();
         let config = config(&files.read()?)?;
-        Ok(Self { files, loaded: Mutex::new(Loaded { stamp, config }) })
+        Ok(Self { files, loaded: Mutex::new(LoadedCertificate { stamp, config }) })
     }
 
     /// The configuration for the next connection. Checks files, so it must be called on a thread that may block.

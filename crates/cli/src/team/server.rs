@@ -12,7 +12,7 @@ use workrail_engine::{AccessRefusal, AppendCounts};
 use workrail_host::clock::SystemClock;
 use workrail_host::tls_files::TlsFiles;
 use workrail_mcp::metrics::{Metrics, PoolNumbers, StoreNumbers};
-use workrail_mcp::team::{self, AdmissionRefusal, Members};
+use workrail_mcp::team::{self, AdmissionRefusal, MemberDirectory};
 use workrail_mcp::tls::{CertificateFiles, Pem, Tls};
 use workrail_model::approval::{ApprovalChannel, ApprovalOrigin, Descent};
 use workrail_model::config::Settings;
@@ -306,7 +306,7 @@ impl Environment for TeamEnvironment {
     }
 }
 
-impl Members for TeamMembers {
+impl MemberDirectory for TeamMembers {
     fn caller(&self, token: &str) -> Result<Caller, AdmissionRefusal> {
         self.engine.authenticate(token).map_err(|refusal| match is_invalid_token(&refusal) {
             true => AdmissionRefusal::InvalidToken,
