@@ -21,7 +21,7 @@ pub struct SourceInfo {
     /// The name by which it is removed; absent for built-in sources.
     pub registered_as: Option<String>,
     pub git: Option<GitInfo>,
-    pub problems: Vec<SourceProblem>,
+    pub problems: Vec<SourceProblemView>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,7 +31,7 @@ pub struct GitInfo {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SourceProblem {
+pub struct SourceProblemView {
     pub what: String,
     pub problem: String,
     pub fix: String,

@@ -12,7 +12,7 @@ use workrail_model::preferences::{Mode as PreferenceMode, PreferenceChange};
 use crate::administration::NewSource;
 use crate::passkeys;
 use crate::state::Console;
-use crate::target::{FormOutcome, PageAddress, Query, SettingsPage, WorkflowPage};
+use crate::target::{FormOutcome, PageAddress, QueryPairs, SettingsPage, WorkflowPage};
 use crate::use_cases::{EngineResult, refusal};
 
 /// What a form asks for.
@@ -85,7 +85,7 @@ pub(crate) const SHOWN_CHECKS: &str = "checks";
 pub(crate) fn carry_out(
     console: &Console,
     change: &AdministrationForm,
-    form: &Query,
+    form: &QueryPairs,
 ) -> EngineResult<FormResult> {
     let text = |name: &str| form.get(name).unwrap_or_default().trim();
     let administration = || console.administration();
@@ -148,7 +148,7 @@ pub(crate) fn carry_out(
     Ok(FormResult { done, address: change.page() })
 }
 
-fn save_setting(console: &Console, form: &Query) -> EngineResult<()> {
+fn save_setting(console: &Console, form: &QueryPairs) -> EngineResult<()> {
     let (key, value) = chosen_setting(form)?;
     let administration = console.administration()?;
     if !or_refused(administration.needs_passkey(key, value))? {
@@ -161,7 +161,7 @@ fn save_setting(console: &Console, form: &Query) -> EngineResult<()> {
 }
 
 /// Removes what the page showed, after the confirmation was typed.
-fn clean_up(console: &Console, form: &Query) -> EngineResult<()> {
+fn clean_up(console: &Console, form: &QueryPairs) -> EngineResult<()> {
     let text = |name: &str| form.get(name).unwrap_or_default().trim();
     typed(text("typed"), "delete")?;
     let days = or_refused(console.environment.settings())?.retention_days();
@@ -178,7 +178,7 @@ fn clean_up(console: &Console, form: &Query) -> EngineResult<()> {
 }
 
 /// Trusting lets commands run without asking again, so a passkey must sign exactly what was shown (G121).
-fn trust_checks(console: &Console, form: &Query) -> EngineResult<()> {
+fn trust_checks(console: &Console, form: &QueryPairs) -> EngineResult<()> {
     let administration = console.administration()?;
     let seen = shown_checks(form)?;
     let signed = passkeys::signed(console, form)?.ok_or_else(|| {
@@ -195,12 +195,12 @@ fn trust_checks(console: &Console, form: &Query) -> EngineResult<()> {
 }
 
 /// The commands that the page showed.
-pub(crate) fn shown_checks(form: &Query) -> EngineResult<Sha256> {
+pub(crate) fn shown_checks(form: &QueryPairs) -> EngineResult<Sha256> {
     Sha256::parse(form.get(SHOWN_CHECKS).unwrap_or_default())
         .map_err(|_| refused("The form does not say what the page showed. Nothing was trusted."))
 }
 
-fn new_source(form: &Query) -> EngineResult<NewSource> {
+fn new_source(form: &QueryPairs) -> EngineResult<NewSource> {
     let text = |name: &str| form.get(name).unwrap_or_default().trim().to_owned();
     let given = |name: &str| Some(text(name)).filter(|text| !text.is_empty());
     match text("kind").as_str() {
@@ -228,14 +228,14 @@ fn user_workflow_id(text: &str) -> EngineResult<WorkflowId> {
 }
 
 /// The setting that a form changes; without a value it is reset.
-pub(crate) fn chosen_setting(form: &Query) -> EngineResult<(Key, Option<&str>)> {
+pub(crate) fn chosen_setting(form: &QueryPairs) -> EngineResult<(Key, Option<&str>)> {
     let text = |name: &str| form.get(name).unwrap_or_default().trim();
     let key = Key::parse(text("key")).ok_or_else(|| refused("Unknown setting. Nothing was changed."))?;
     Ok((key, form.get("reset").is_none().then(|| text("value"))))
 }
 
 /// The mode that a form asks for.
-pub(crate) fn chosen_mode(form: &Query) -> EngineResult<[PreferenceChange; 2]> {
+pub(crate) fn chosen_mode(form: &QueryPairs) -> EngineResult<[PreferenceChange; 2]> {
     let mode = form.get("mode").unwrap_or_default().trim();
     let chosen = PreferenceMode::parse(mode).ok_or_else(|| refused("Unknown mode. Nothing was changed."))?;
     let preferences = chosen.preferences();
@@ -246,7 +246,7 @@ pub(crate) fn chosen_mode(form: &Query) -> EngineResult<[PreferenceChange; 2]> {
 }
 
 /// Giving a run more autonomy needs a passkey, or a user at a terminal, just as approving does (G63).
-fn prefer(console: &Console, session: SessionId, form: &Query) -> EngineResult<()> {
+fn prefer(console: &Console, session: SessionId, form: &QueryPairs) -> EngineResult<()> {
     let changes = chosen_mode(form)?;
     if let Some(signed) = passkeys::signed(console, form)? {
         return console.use_cases.prefer_signed(session, &changes, &signed);

@@ -11,7 +11,7 @@ use workrail_model::limits::WORKFLOW_SOURCE_BYTES_MAX;
 
 use crate::administration::Administration;
 use crate::state::Console;
-use crate::target::Query;
+use crate::target::QueryPairs;
 use crate::use_cases::{EngineResult, refusal};
 
 /// What a button of the editor asks for.
@@ -47,7 +47,7 @@ impl EditAction {
 
 /// The text in the editor and everything shown about it.
 #[derive(Debug)]
-pub(crate) struct Editor {
+pub(crate) struct WorkflowEditor {
     pub(crate) file: WorkflowFile,
     /// The digest of the file that the text was made from.
     pub(crate) seen: Sha256,
@@ -92,10 +92,10 @@ impl SaveProblem {
 }
 
 /// The editor of a file in its current state.
-pub(crate) fn opened(console: &Console, key: Sha256) -> EngineResult<Editor> {
+pub(crate) fn opened(console: &Console, key: Sha256) -> EngineResult<WorkflowEditor> {
     let file = console.use_cases.workflow_file(key)?;
     let checked = console.use_cases.check_workflow(&file.about, &file.text, None)?;
-    Ok(Editor {
+    Ok(WorkflowEditor {
         seen: file.digest,
         text: file.text.clone(),
         step: None,
@@ -106,7 +106,7 @@ pub(crate) fn opened(console: &Console, key: Sha256) -> EngineResult<Editor> {
 }
 
 /// The editor with the contents of the form.
-pub(crate) fn typed(console: &Console, key: Sha256, form: &Query) -> EngineResult<Editor> {
+pub(crate) fn typed(console: &Console, key: Sha256, form: &QueryPairs) -> EngineResult<WorkflowEditor> {
     // Visitors of a team's console have no access to files of the machine (G125).
     console.administration()?;
     let file = console.use_cases.workflow_file(key)?;
@@ -123,7 +123,7 @@ pub(crate) fn typed(console: &Console, key: Sha256, form: &Query) -> EngineResul
         seen.ok_or_else(|| refused("The form does not say which file was loaded. Nothing was saved."))?;
     let chosen = form.get("step").filter(|step| !step.is_empty()).map(str::to_owned);
     let step = checked.step.clone().or(chosen);
-    Ok(Editor { file, seen, text, checked, step, shown: EditResult::Nothing })
+    Ok(WorkflowEditor { file, seen, text, checked, step, shown: EditResult::Nothing })
 }
 
 /// Browsers send CRLF; a file keeps its own line endings.
@@ -133,7 +133,7 @@ fn own_line_ends(sent: &str, file: &str) -> String {
 }
 
 /// Carries out the action of the pressed button.
-pub(crate) fn carry_out(console: &Console, key: Sha256, form: &Query) -> EngineResult<Editor> {
+pub(crate) fn carry_out(console: &Console, key: Sha256, form: &QueryPairs) -> EngineResult<WorkflowEditor> {
     let administration = console.administration()?;
     let mut editor = typed(console, key, form)?;
     editor.shown = match EditAction::parse(form.get("action").unwrap_or_default()) {
@@ -153,7 +153,7 @@ pub(crate) fn carry_out(console: &Console, key: Sha256, form: &Query) -> EngineR
     Ok(editor)
 }
 
-impl Editor {
+impl WorkflowEditor {
     /// Whether the file on disk is the one that was loaded.
     pub(crate) fn is_current(&self) -> bool {
         self.seen == self.file.digest
@@ -164,7 +164,7 @@ impl Editor {
     }
 }
 
-fn review(console: &Console, editor: &Editor) -> Review {
+fn review(console: &Console, editor: &WorkflowEditor) -> Review {
     Review {
         lines: text_lines(&editor.file.text, &editor.text),
         save_problem: save_problem(console, editor).or_else(|| {
@@ -179,7 +179,12 @@ fn review(console: &Console, editor: &Editor) -> Review {
     }
 }
 
-fn save(console: &Console, administration: &dyn Administration, key: Sha256, editor: &Editor) -> EditResult {
+fn save(
+    console: &Console,
+    administration: &dyn Administration,
+    key: Sha256,
+    editor: &WorkflowEditor,
+) -> EditResult {
     if !editor.is_current() || save_problem(console, editor).is_some() {
         return EditResult::Review(review(console, editor));
     }
@@ -190,7 +195,7 @@ fn save(console: &Console, administration: &dyn Administration, key: Sha256, edi
 }
 
 /// Why a text must not be saved, regardless of what is on disk.
-fn save_problem(console: &Console, editor: &Editor) -> Option<SaveProblem> {
+fn save_problem(console: &Console, editor: &WorkflowEditor) -> Option<SaveProblem> {
     if !editor.file.about.is_editable {
         return Some(SaveProblem::new(
             "This source is read-only.",

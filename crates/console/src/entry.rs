@@ -18,7 +18,7 @@ use crate::guard::{LOGIN_PATH, OPEN_PATH, Rejection};
 use crate::pages;
 use crate::routes::{BODY_WAIT, ListenerState, open_address, own_page, page, refused, see_other};
 use crate::state::{Console, Member, Visitor};
-use crate::target::Query;
+use crate::target::QueryPairs;
 use crate::use_cases::UseCases;
 
 /// Room for a token and the page to return to.
@@ -59,7 +59,7 @@ pub trait Logins: Send + Sync + 'static {
 /// Answers requests that need no login, and refuses all others.
 pub(crate) async fn open_to_all(listener: &ListenerState, request: Request) -> Response {
     let (parts, body) = request.into_parts();
-    let query = Query::parse(parts.uri.query().unwrap_or_default());
+    let query = QueryPairs::parse(parts.uri.query().unwrap_or_default());
     match (&parts.method, parts.uri.path()) {
         (&Method::GET, OPEN_PATH) => open(listener, &query, &parts.headers),
         (&Method::GET, LOGIN_PATH) => page(StatusCode::OK, &pages::login(query.get("back"), None)),
@@ -69,7 +69,7 @@ pub(crate) async fn open_to_all(listener: &ListenerState, request: Request) -> R
     }
 }
 
-fn open(listener: &ListenerState, query: &Query, headers: &axum::http::HeaderMap) -> Response {
+fn open(listener: &ListenerState, query: &QueryPairs, headers: &axum::http::HeaderMap) -> Response {
     if listener.guard.has_cookie(headers) {
         return page(StatusCode::OK, &pages::opened());
     }
@@ -94,7 +94,7 @@ fn open(listener: &ListenerState, query: &Query, headers: &axum::http::HeaderMap
 
 async fn log_in(listener: &ListenerState, body: Body) -> Response {
     let form = match timeout(BODY_WAIT, to_bytes(body, LOGIN_BYTES_MAX)).await {
-        Ok(Ok(bytes)) => Query::parse_form(&bytes),
+        Ok(Ok(bytes)) => QueryPairs::parse_form(&bytes),
         Ok(Err(_)) | Err(_) => None,
     };
     let (Some(form), Some(logins)) = (form, listener.logins.clone()) else {

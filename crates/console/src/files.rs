@@ -11,14 +11,14 @@ use crate::use_cases::{EngineResult, refusal};
 
 /// The kinds of files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum FileKind {
+pub(crate) enum DownloadKind {
     Bundle,
     HtmlReport,
     MarkdownReport,
     JsonReport,
 }
 
-impl FileKind {
+impl DownloadKind {
     const ALL: [Self; 4] = [Self::Bundle, Self::HtmlReport, Self::MarkdownReport, Self::JsonReport];
 
     fn name(self) -> &'static str {
@@ -54,12 +54,12 @@ impl FileKind {
 
 /// Links to the files of a session, or of one of its runs.
 pub(crate) fn downloads(session: SessionId, run: Option<RunId>) -> Markup {
-    let address = |kind: FileKind| {
-        let of_run = run.filter(|_| kind != FileKind::Bundle).map(|run| format!("?run={run}"));
+    let address = |kind: DownloadKind| {
+        let of_run = run.filter(|_| kind != DownloadKind::Bundle).map(|run| format!("?run={run}"));
         format!("/session/{session}/{}{}", kind.name(), of_run.unwrap_or_default())
     };
     html! {
-        @for (index, kind) in FileKind::ALL.into_iter().enumerate() {
+        @for (index, kind) in DownloadKind::ALL.into_iter().enumerate() {
             @if index > 0 { " · " }
             a href=(address(kind)) { (kind.title()) }
         }
@@ -70,10 +70,10 @@ pub(crate) fn downloads(session: SessionId, run: Option<RunId>) -> Markup {
 pub(crate) fn made(
     console: &Console,
     about: SessionOrRun,
-    kind: FileKind,
+    kind: DownloadKind,
 ) -> EngineResult<(Vec<u8>, String)> {
     let bytes = match kind {
-        FileKind::Bundle => {
+        DownloadKind::Bundle => {
             let mut bytes = Vec::new();
             console.use_cases.export(about.session, &mut bytes).map_err(|failure| match failure {
                 ExportFailure::Refused(error) => error,
@@ -81,11 +81,11 @@ pub(crate) fn made(
             })?;
             bytes
         }
-        FileKind::HtmlReport => render_html(&console.use_cases.report(about)?).into_bytes(),
-        FileKind::MarkdownReport => {
+        DownloadKind::HtmlReport => render_html(&console.use_cases.report(about)?).into_bytes(),
+        DownloadKind::MarkdownReport => {
             render_markdown(&console.use_cases.report(about)?, Times::UTC).into_bytes()
         }
-        FileKind::JsonReport => {
+        DownloadKind::JsonReport => {
             let report = console.use_cases.report(about)?;
             serde_json::to_vec_pretty(&report).map_err(|error| unwritten(&error.to_string()))?
         }

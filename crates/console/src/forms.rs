@@ -10,7 +10,7 @@ use workrail_model::id::{RunId, SessionId};
 use crate::pages::is_shown_whole;
 use crate::passkeys;
 use crate::state::Console;
-use crate::target::{FormOutcome, Query};
+use crate::target::{FormOutcome, QueryPairs};
 use crate::use_cases::{EngineResult, UserDecision, refusal};
 
 /// Precedes the name of a context key in the field that answers it.
@@ -74,7 +74,7 @@ pub(crate) fn manage(
     console: &Console,
     session: SessionId,
     action: SessionAction,
-    form: &Query,
+    form: &QueryPairs,
 ) -> EngineResult<SessionFormResult> {
     let done = |done: FormOutcome| SessionFormResult { done, held: None };
     match action {
@@ -122,7 +122,7 @@ pub(crate) fn delete_held(console: &Console, session: SessionId, ticket: u64) {
 }
 
 /// As at the terminal: the user types the session's id or a run's label, and nothing was written since it was shown.
-fn delete(console: &Console, session: SessionId, form: &Query) -> EngineResult<()> {
+fn delete(console: &Console, session: SessionId, form: &QueryPairs) -> EngineResult<()> {
     let seen = console.use_cases.overview(session)?;
     let typed = form.get("typed").unwrap_or_default().trim();
     let is_named = typed == session.to_string() || seen.runs.iter().any(|run| run.label == typed);
@@ -146,7 +146,7 @@ pub(crate) fn act(
     console: &Console,
     run: RunId,
     action: RunFormAction,
-    form: &Query,
+    form: &QueryPairs,
 ) -> EngineResult<FormOutcome> {
     match action {
         RunFormAction::Approve => {
@@ -162,7 +162,7 @@ pub(crate) fn act(
     }
 }
 
-fn decide(console: &Console, run: RunId, decision: ApprovalDecision, form: &Query) -> EngineResult<()> {
+fn decide(console: &Console, run: RunId, decision: ApprovalDecision, form: &QueryPairs) -> EngineResult<()> {
     let waiting = shown(console, run, form)?;
     if !is_shown_whole(&waiting) {
         return Err(refused(
@@ -183,12 +183,12 @@ fn decide(console: &Console, run: RunId, decision: ApprovalDecision, form: &Quer
 }
 
 /// The user's reason for a decision.
-pub(crate) fn reason(form: &Query) -> Option<&str> {
+pub(crate) fn reason(form: &QueryPairs) -> Option<&str> {
     form.get("reason").map(str::trim).filter(|reason| !reason.is_empty())
 }
 
 /// What is waiting, if it is still what the form showed: the page may be outdated.
-pub(crate) fn shown(console: &Console, run: RunId, form: &Query) -> EngineResult<WaitingStep> {
+pub(crate) fn shown(console: &Console, run: RunId, form: &QueryPairs) -> EngineResult<WaitingStep> {
     let waiting = console.use_cases.waiting(run)?;
     if form.get("seen") == Some(waiting.fingerprint().to_string().as_str()) {
         return Ok(waiting);
@@ -199,7 +199,7 @@ pub(crate) fn shown(console: &Console, run: RunId, form: &Query) -> EngineResult
     ))
 }
 
-fn answer(console: &Console, run: RunId, form: &Query) -> EngineResult<()> {
+fn answer(console: &Console, run: RunId, form: &QueryPairs) -> EngineResult<()> {
     let waiting = shown(console, run, form)?;
     let values = answers(form)?;
     if values.is_empty() {
@@ -210,7 +210,7 @@ fn answer(console: &Console, run: RunId, form: &Query) -> EngineResult<()> {
 }
 
 /// The answers in the fields of a form.
-pub(crate) fn answers(form: &Query) -> EngineResult<Context> {
+pub(crate) fn answers(form: &QueryPairs) -> EngineResult<Context> {
     let given = form.iter().filter_map(|(name, value)| {
         let key = name.strip_prefix(ANSWER_PREFIX)?;
         let value = value.trim();

@@ -28,7 +28,7 @@ mod use_cases;
 
 pub use administration::{
     Administration, ChecksInfo, ClientInfo, ClientState, DoctorFinding, DoctorLevel, GitInfo, NewSource,
-    OfferedCheck, SourceInfo, SourceProblem,
+    OfferedCheck, SourceInfo, SourceProblemView,
 };
 pub use entry::{LoggedIn, Logins, NotLoggedIn};
 pub use guard::{Secrets, TeamSite};

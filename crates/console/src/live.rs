@@ -25,7 +25,7 @@ use crate::entry::NotLoggedIn;
 use crate::pages::{self, Page, part_digest, section};
 use crate::quota::{Exceeded, MemberQuota, MemberSlot};
 use crate::state::Console;
-use crate::target::{PageAddress, Query};
+use crate::target::{PageAddress, QueryPairs};
 use crate::use_cases::{EngineResult, UseCases, refusal};
 
 /// How often the store is polled while a page is open.
@@ -98,7 +98,7 @@ impl LiveUpdates {
     }
 
     /// The changes of an open page for its script, if the page has any and the visitor may have another stream.
-    pub(crate) fn answer(&self, console: &Console, path: &str, query: &Query) -> Response {
+    pub(crate) fn answer(&self, console: &Console, path: &str, query: &QueryPairs) -> Response {
         let Some(target) = PageAddress::parse(path, query).filter(PageAddress::is_live) else {
             return StatusCode::NOT_FOUND.into_response();
         };

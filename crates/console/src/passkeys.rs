@@ -17,7 +17,7 @@ use workrail_model::passkey::{
 use crate::changes::{chosen_mode, chosen_setting, shown_checks};
 use crate::forms::{RunFormAction, answers, reason, shown};
 use crate::state::Console;
-use crate::target::Query;
+use crate::target::QueryPairs;
 use crate::use_cases::{EngineResult, refusal};
 
 /// What a passkey is asked to sign.
@@ -49,7 +49,7 @@ impl Signing {
 }
 
 /// The challenge for a form, as the script reads it.
-pub(crate) fn challenge(console: &Console, signing: Signing, form: &Query) -> EngineResult<Value> {
+pub(crate) fn challenge(console: &Console, signing: Signing, form: &QueryPairs) -> EngineResult<Value> {
     let nonce = console.use_cases.draw_nonce()?;
     let asking = Asking { origin: console.origin(), nonce: &nonce };
     let use_cases = &console.use_cases;
@@ -100,7 +100,7 @@ fn challenge_json(challenge: &Challenge) -> Value {
     json!({ "challenge": bytes, "credentials": challenge.credentials })
 }
 
-fn act<'a>(action: RunFormAction, form: &'a Query, values: &'a Context) -> EngineResult<SignedAct<'a>> {
+fn act<'a>(action: RunFormAction, form: &'a QueryPairs, values: &'a Context) -> EngineResult<SignedAct<'a>> {
     match action {
         RunFormAction::Approve => {
             Ok(SignedAct::Decide { decision: ApprovalDecision::Approved, reason: reason(form) })
@@ -114,7 +114,7 @@ fn act<'a>(action: RunFormAction, form: &'a Query, values: &'a Context) -> Engin
 }
 
 /// What an authenticator signed for this form; `None` if no passkey signed it.
-pub(crate) fn signed(console: &Console, form: &Query) -> EngineResult<Option<SignedChallenge>> {
+pub(crate) fn signed(console: &Console, form: &QueryPairs) -> EngineResult<Option<SignedChallenge>> {
     let Some(signature) = form.get("passkey.signature") else { return Ok(None) };
     let nonce = drawn(console, form, "passkey.nonce")?;
     let unreadable = |_| refused("What the passkey returned cannot be read. Nothing was recorded.");
@@ -133,7 +133,7 @@ pub(crate) fn signed(console: &Console, form: &Query) -> EngineResult<Option<Sig
 }
 
 /// A nonce in a form, drawn by a server of this store. A signature with it is accepted only once.
-fn drawn(console: &Console, form: &Query, name: &str) -> EngineResult<Nonce> {
+fn drawn(console: &Console, form: &QueryPairs, name: &str) -> EngineResult<Nonce> {
     let nonce = form.get(name).and_then(|text| Nonce::parse(text).ok());
     let other = || refused("This was signed too long ago, or for another console. Nothing was recorded.");
     let nonce = nonce.ok_or_else(other)?;
@@ -144,21 +144,21 @@ fn drawn(console: &Console, form: &Query, name: &str) -> EngineResult<Nonce> {
 }
 
 /// Enrols the browser's new key, confirmed by an enrolled key if there is one.
-pub(crate) fn enrol(console: &Console, form: &Query) -> EngineResult<()> {
+pub(crate) fn enrol(console: &Console, form: &QueryPairs) -> EngineResult<()> {
     let wanted = to_enrol(console, form)?;
     drawn(console, form, "new.nonce")?;
     let agreed = signed(console, form)?;
     console.use_cases.enrol(&wanted, agreed.as_ref())
 }
 
-pub(crate) fn remove(console: &Console, form: &Query) -> EngineResult<()> {
+pub(crate) fn remove(console: &Console, form: &QueryPairs) -> EngineResult<()> {
     let agreed = signed(console, form)?.ok_or_else(|| {
         refused("Removing a passkey needs a passkey, and with it JavaScript. Nothing was recorded.")
     })?;
     console.use_cases.remove_passkey(&credential(form)?, &agreed)
 }
 
-fn to_enrol(console: &Console, form: &Query) -> EngineResult<KeyToEnrol> {
+fn to_enrol(console: &Console, form: &QueryPairs) -> EngineResult<KeyToEnrol> {
     let text = |name: &str| form.get(name).unwrap_or_default();
     let unreadable = "What the browser returned cannot be read. Nothing was recorded.";
     let nonce = Nonce::parse(text("new.nonce")).map_err(|_| refused(unreadable))?;
@@ -181,7 +181,7 @@ fn to_enrol(console: &Console, form: &Query) -> EngineResult<KeyToEnrol> {
     Ok(KeyToEnrol { name, key, replaces })
 }
 
-fn credential(form: &Query) -> EngineResult<CredentialId> {
+fn credential(form: &QueryPairs) -> EngineResult<CredentialId> {
     CredentialId::parse(form.get("credential").unwrap_or_default())
         .map_err(|_| refused("There is no such passkey. Nothing was recorded."))
 }

@@ -25,15 +25,15 @@ use crate::asset::asset;
 use crate::changes::{self, AdministrationForm, FormResult};
 use crate::edit;
 use crate::entry::{self, LoginAttempt, Logins};
-use crate::files::{self, FileKind};
+use crate::files::{self, DownloadKind};
 use crate::forms::{self, RunFormAction, SessionAction, SessionFormResult};
 use crate::guard::{Admission, Guard, HEADERS, OPEN_PATH, Rejection, Secrets, TeamSite, Theme, origin_of};
 use crate::held::HELD_FOR;
 use crate::live::{LiveUpdates, ShutdownSignal};
 use crate::pages::{self, Viewer};
 use crate::passkeys::{self, Signing};
-use crate::state::{Console, Shared, Visitor};
-use crate::target::{FormOutcome, PageAddress, Query, RunPage, file_key};
+use crate::state::{Console, SharedConsole, Visitor};
+use crate::target::{FormOutcome, PageAddress, QueryPairs, RunPage, file_key};
 use crate::use_cases::{EngineResult, Environment, UseCases, refusal};
 
 /// The longest form holds a few answers or a reason.
@@ -56,7 +56,7 @@ const TOKEN_HEADER: &str = "x-workrail-token";
 #[derive(Clone)]
 pub(crate) struct ListenerState {
     pub(crate) guard: Arc<Guard>,
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<SharedConsole>,
     /// For a team, where visitors log in with a token; `None` if the user who started the console uses a code.
     pub(crate) logins: Option<Arc<dyn Logins>>,
     /// The user who started the console.
@@ -88,7 +88,7 @@ pub fn router(
 ) -> Router {
     let Secrets { code, cookie, form_token } = secrets;
     let guard = Guard::new(bound, code, cookie);
-    let shared = Shared::new(origin_of(bound.port()), environment, Some(administration));
+    let shared = SharedConsole::new(origin_of(bound.port()), environment, Some(administration));
     let live = LiveUpdates::watch(Arc::clone(&use_cases), ending);
     let user = Visitor { use_cases, form_token, member: None };
     guarded_router(ListenerState {
@@ -110,7 +110,7 @@ pub fn team_router(
     environment: Arc<dyn Environment>,
     ending: ShutdownSignal,
 ) -> Router {
-    let shared = Arc::new(Shared::new(site.origin.clone(), environment, None));
+    let shared = Arc::new(SharedConsole::new(site.origin.clone(), environment, None));
     let live = LiveUpdates::watch(watched, ending);
     let port = site.port;
     let guard = Arc::new(Guard::of_team(site));
@@ -191,7 +191,7 @@ async fn answer(
     headers: HeaderMap,
     body: Body,
 ) -> Response {
-    let query = Query::parse(uri.query().unwrap_or_default());
+    let query = QueryPairs::parse(uri.query().unwrap_or_default());
     let served = AdmittedRequest { guard: listener.guard, console, live: listener.live };
     match method {
         Method::GET | Method::HEAD => served.get(uri.path(), query, headers).await,
@@ -201,7 +201,7 @@ async fn answer(
 }
 
 impl AdmittedRequest {
-    async fn get(self, path: &str, query: Query, headers: HeaderMap) -> Response {
+    async fn get(self, path: &str, query: QueryPairs, headers: HeaderMap) -> Response {
         if let Some(asset) = asset(path) {
             return asset;
         }
@@ -217,7 +217,7 @@ impl AdmittedRequest {
         }
     }
 
-    async fn show(self, target: PageAddress, query: &Query, headers: HeaderMap) -> Response {
+    async fn show(self, target: PageAddress, query: &QueryPairs, headers: HeaderMap) -> Response {
         let (console, asked) = (Arc::clone(&self.console), target.clone());
         match blocking(move || pages::render(&console, &asked)).await {
             Ok(rendered) => {
@@ -228,7 +228,7 @@ impl AdmittedRequest {
         }
     }
 
-    async fn download(self, about: SessionOrRun, kind: FileKind, headers: &HeaderMap) -> Response {
+    async fn download(self, about: SessionOrRun, kind: DownloadKind, headers: &HeaderMap) -> Response {
         let console = Arc::clone(&self.console);
         let made = move || {
             let found = || console.use_cases.find(&about.session.to_string());
@@ -256,7 +256,7 @@ impl AdmittedRequest {
             return (StatusCode::PAYLOAD_TOO_LARGE, "The form is too long, or did not arrive.\n")
                 .into_response();
         };
-        let Some(form) = Query::parse_form(&bytes) else {
+        let Some(form) = QueryPairs::parse_form(&bytes) else {
             return (StatusCode::BAD_REQUEST, "The form is not UTF-8 text.\n").into_response();
         };
         if !form.get("token").is_some_and(|token| self.console.is_form_token(token)) {
@@ -294,7 +294,7 @@ impl AdmittedRequest {
     }
 
     /// Answers a button of the editor; the text stays on the page unless it was saved.
-    async fn edit(self, key: Sha256, form: Query, headers: &HeaderMap) -> Response {
+    async fn edit(self, key: Sha256, form: QueryPairs, headers: &HeaderMap) -> Response {
         let target = PageAddress::Edit(key);
         let (console, asked) = (Arc::clone(&self.console), form.clone());
         let answered = blocking(move || {
@@ -304,7 +304,7 @@ impl AdmittedRequest {
         match answered.await {
             Ok((true, _)) => see_other(&target.address_after(FormOutcome::Saved)),
             Ok((false, rendered)) => {
-                let viewer = self.viewer(headers, &Query::default());
+                let viewer = self.viewer(headers, &QueryPairs::default());
                 page(StatusCode::OK, &pages::whole(&rendered, &target, viewer))
             }
             // The file may be gone, with its source: then only this page has the text.
@@ -313,7 +313,7 @@ impl AdmittedRequest {
     }
 
     /// The parts of the editor that change while the user types.
-    async fn check_text(self, key: Sha256, form: Query, headers: &HeaderMap) -> Response {
+    async fn check_text(self, key: Sha256, form: QueryPairs, headers: &HeaderMap) -> Response {
         let console = Arc::clone(&self.console);
         match blocking(move || edit::typed(&console, key, &form).map(|editor| pages::edit_fragments(&editor)))
             .await
@@ -323,7 +323,7 @@ impl AdmittedRequest {
         }
     }
 
-    async fn change(self, change: AdministrationForm, form: Query, headers: &HeaderMap) -> Response {
+    async fn change(self, change: AdministrationForm, form: QueryPairs, headers: &HeaderMap) -> Response {
         let console = Arc::clone(&self.console);
         let (back, asked) = (change.page(), change.clone());
         match blocking(move || changes::carry_out(&console, &asked, &form)).await {
@@ -332,7 +332,7 @@ impl AdmittedRequest {
         }
     }
 
-    async fn act(self, run: RunId, action: RunFormAction, form: Query, headers: &HeaderMap) -> Response {
+    async fn act(self, run: RunId, action: RunFormAction, form: QueryPairs, headers: &HeaderMap) -> Response {
         // Keeps the list's filters, or the selected point.
         let back = form.get("back").and_then(own_page).unwrap_or_else(|| PageAddress::Run(RunPage::of(run)));
         let (console, asked) = (Arc::clone(&self.console), form.clone());
@@ -343,7 +343,7 @@ impl AdmittedRequest {
     }
 
     /// The challenge that the script has signed; a refusal is one sentence for the user.
-    async fn challenge(self, signing: Signing, form: Query) -> Response {
+    async fn challenge(self, signing: Signing, form: QueryPairs) -> Response {
         let console = Arc::clone(&self.console);
         match blocking(move || passkeys::challenge(&console, signing, &form)).await {
             Ok(challenge) => {
@@ -357,7 +357,7 @@ impl AdmittedRequest {
         self,
         session: SessionId,
         action: SessionAction,
-        form: Query,
+        form: QueryPairs,
         headers: &HeaderMap,
     ) -> Response {
         let back = PageAddress::Session(session).address();
@@ -420,7 +420,7 @@ impl AdmittedRequest {
         response
     }
 
-    fn set_theme(&self, form: &Query) -> Response {
+    fn set_theme(&self, form: &QueryPairs) -> Response {
         let theme = Theme::parse(form.get("theme").unwrap_or_default());
         let back = form.get("back").and_then(own_page).map_or_else(|| "/".to_owned(), |page| page.address());
         let mut response = see_other(&back);
@@ -429,7 +429,7 @@ impl AdmittedRequest {
         response
     }
 
-    fn viewer(&self, headers: &HeaderMap, query: &Query) -> Viewer<'_> {
+    fn viewer(&self, headers: &HeaderMap, query: &QueryPairs) -> Viewer<'_> {
         Viewer {
             theme: self.guard.theme(headers),
             form_token: self.console.form_token(),
@@ -439,20 +439,26 @@ impl AdmittedRequest {
     }
 
     /// A refused form, shown again with its contents.
-    fn failed_form(&self, error: &ErrorEnvelope, back: &str, form: &Query, headers: &HeaderMap) -> Response {
-        let viewer = self.viewer(headers, &Query::default());
+    fn failed_form(
+        &self,
+        error: &ErrorEnvelope,
+        back: &str,
+        form: &QueryPairs,
+        headers: &HeaderMap,
+    ) -> Response {
+        let viewer = self.viewer(headers, &QueryPairs::default());
         page(status(error), &pages::failed_form(error, back, form, viewer))
     }
 
     fn failed(&self, error: &ErrorEnvelope, status: StatusCode, back: &str, headers: &HeaderMap) -> Response {
-        page(status, &pages::failed(error, Some(back), self.viewer(headers, &Query::default())))
+        page(status, &pages::failed(error, Some(back), self.viewer(headers, &QueryPairs::default())))
     }
 }
 
 /// The page of ours that a form names; redirects lead nowhere else.
 pub(crate) fn own_page(address: &str) -> Option<PageAddress> {
     let (path, query) = address.split_once('?').unwrap_or((address, ""));
-    PageAddress::parse(path, &Query::parse(query))
+    PageAddress::parse(path, &QueryPairs::parse(query))
 }
 
 pub(crate) fn see_other(address: &str) -> Response {
@@ -462,11 +468,11 @@ pub(crate) fn see_other(address: &str) -> Response {
 }
 
 /// A file of a session: `/session/ID/NAME`, with `?run=ID` of one of its runs.
-fn file(path: &str, query: &Query) -> Option<(SessionOrRun, FileKind)> {
+fn file(path: &str, query: &QueryPairs) -> Option<(SessionOrRun, DownloadKind)> {
     let parts: Vec<&str> = path.split('/').skip(1).collect();
     let ["session", session, name] = parts.as_slice() else { return None };
     let run = query.get("run").map(RunId::parse).transpose().ok()?;
-    Some((SessionOrRun { session: SessionId::parse(session).ok()?, run }, FileKind::parse(name)?))
+    Some((SessionOrRun { session: SessionId::parse(session).ok()?, run }, DownloadKind::parse(name)?))
 }
 
 fn not_found() -> Box<ErrorEnvelope> {

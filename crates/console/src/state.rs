@@ -25,7 +25,7 @@ const CACHED_FOR: Duration = Duration::from_secs(30);
 const SHARED: Duration = Duration::from_millis(100);
 
 /// What all visitors of a console share.
-pub(crate) struct Shared {
+pub(crate) struct SharedConsole {
     /// The origin that passkeys are used under, as browsers write it.
     pub(crate) origin: String,
     pub(crate) environment: Arc<dyn Environment>,
@@ -37,7 +37,7 @@ pub(crate) struct Shared {
     requests: MemberQuota,
 }
 
-impl Shared {
+impl SharedConsole {
     pub(crate) fn new(
         origin: String,
         environment: Arc<dyn Environment>,
@@ -82,7 +82,7 @@ impl Member {
 /// A console as one visitor uses it.
 #[derive(Clone)]
 pub(crate) struct Console {
-    shared: Arc<Shared>,
+    shared: Arc<SharedConsole>,
     pub(crate) use_cases: Arc<dyn UseCases>,
     pub(crate) environment: Arc<dyn Environment>,
     visitor: Visitor,
@@ -105,7 +105,7 @@ struct CachedList {
 }
 
 impl Console {
-    pub(crate) fn new(shared: Arc<Shared>, visitor: Visitor) -> Self {
+    pub(crate) fn new(shared: Arc<SharedConsole>, visitor: Visitor) -> Self {
         let (use_cases, environment) = (Arc::clone(&visitor.use_cases), Arc::clone(&shared.environment));
         Self { shared, use_cases, environment, visitor, _request: None }
     }

@@ -7,7 +7,7 @@ use std::sync::PoisonError;
 use camino::{Utf8Path, Utf8PathBuf};
 use workrail_console::{
     Administration, ChecksInfo, ClientInfo, ClientState, DoctorFinding, DoctorLevel, GitInfo, NewSource,
-    OfferedCheck, SourceInfo, SourceProblem,
+    OfferedCheck, SourceInfo, SourceProblemView,
 };
 use workrail_core::evidence::not_run;
 use workrail_core::trial::{Script, try_workflow};
@@ -92,7 +92,7 @@ impl Administration for ConsoleEnvironment {
                     .then(|| report.location.clone()),
                 Precedence::Bundled | Precedence::User | Precedence::Project => None,
             };
-            let problems = report.problems.into_iter().map(|problem| SourceProblem {
+            let problems = report.problems.into_iter().map(|problem| SourceProblemView {
                 what: problem.reference,
                 problem: problem.problem,
                 fix: problem.fix,

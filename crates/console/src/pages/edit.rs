@@ -14,7 +14,7 @@ use super::layout::token;
 use super::plan_graph::draw;
 use super::workflows::source;
 use super::{Page, PagePart, counted, ticked};
-use crate::edit::{EditAction, EditResult, Editor, Review, SaveProblem};
+use crate::edit::{EditAction, EditResult, Review, SaveProblem, WorkflowEditor};
 use crate::state::Console;
 use crate::target::{PageAddress, WorkflowPage};
 
@@ -25,7 +25,7 @@ const EXCERPT_CHARS_MAX: usize = 160;
 /// Line numbers are of no use in a longer file.
 const NUMBERED_LINES_MAX: usize = 20_000;
 
-pub(crate) fn page(console: &Console, editor: &Editor) -> Page {
+pub(crate) fn page(console: &Console, editor: &WorkflowEditor) -> Page {
     let parts = vec![
         PagePart::new("editor", form(console, editor)),
         PagePart::new("outcome", outcome(editor)),
@@ -37,7 +37,7 @@ pub(crate) fn page(console: &Console, editor: &Editor) -> Page {
 }
 
 /// The parts that change while the user types: line numbers and compiler messages.
-pub(crate) fn fragments(editor: &Editor) -> Markup {
+pub(crate) fn fragments(editor: &WorkflowEditor) -> Markup {
     html! {
         (numbers(editor))
         section id="checked" data-part { (checked(editor)) }
@@ -45,7 +45,7 @@ pub(crate) fn fragments(editor: &Editor) -> Markup {
     }
 }
 
-fn form(console: &Console, editor: &Editor) -> Markup {
+fn form(console: &Console, editor: &WorkflowEditor) -> Markup {
     let about = &editor.file.about;
     let address = PageAddress::Edit(about.key).address();
     let is_editable = about.is_editable;
@@ -102,7 +102,7 @@ fn form(console: &Console, editor: &Editor) -> Markup {
 }
 
 /// For browsers without script, where the cursor position is unknown.
-fn step_choice(editor: &Editor, compiled: &CompiledText) -> Markup {
+fn step_choice(editor: &WorkflowEditor, compiled: &CompiledText) -> Markup {
     html! {
         label { "Prompt of " select name="step" {
             @for step in &compiled.steps {
@@ -113,7 +113,7 @@ fn step_choice(editor: &Editor, compiled: &CompiledText) -> Markup {
 }
 
 /// The line numbers; a line with a problem has a sign as well as a colour.
-fn numbers(editor: &Editor) -> Markup {
+fn numbers(editor: &WorkflowEditor) -> Markup {
     let count = editor.text.lines().count().max(1) + usize::from(editor.text.ends_with('\n'));
     let mut worst: BTreeMap<usize, &Diagnostic> = BTreeMap::new();
     // Errors come first.
@@ -159,7 +159,7 @@ fn word(severity: Severity) -> &'static str {
     }
 }
 
-fn checked(editor: &Editor) -> Markup {
+fn checked(editor: &WorkflowEditor) -> Markup {
     let problems = &editor.checked.diagnostics.problems;
     let left_out = editor.checked.diagnostics.left_out;
     let errors = editor.checked.errors();
@@ -185,7 +185,7 @@ fn tally(errors: usize, others: usize) -> String {
 
 /// The plan and the prompt at the cursor. While the user types, most texts have errors: the script then keeps the
 /// result of the last text without errors.
-fn plan(editor: &Editor) -> Markup {
+fn plan(editor: &WorkflowEditor) -> Markup {
     html! {
         @if let Some(compiled) = &editor.checked.compiled {
             p.quiet hidden data-stale { "Of the last text without errors:" }
@@ -228,7 +228,7 @@ fn excerpt(line: &str, column: usize) -> String {
     format!("{before}{shown}{after}")
 }
 
-fn prompt(editor: &Editor, compiled: &CompiledText) -> Markup {
+fn prompt(editor: &WorkflowEditor, compiled: &CompiledText) -> Markup {
     let chosen = compiled.steps.iter().find(|step| editor.step.as_ref() == Some(&step.step_id));
     html! {
         h2 { "Prompt" }
@@ -242,7 +242,7 @@ fn prompt(editor: &Editor, compiled: &CompiledText) -> Markup {
     }
 }
 
-fn outcome(editor: &Editor) -> Markup {
+fn outcome(editor: &WorkflowEditor) -> Markup {
     html! {
         @match &editor.shown {
             EditResult::Nothing | EditResult::Saved => {}
@@ -261,7 +261,7 @@ fn not_saved(save_problem: &SaveProblem) -> Markup {
 }
 
 /// What would change, and the button that saves exactly this.
-fn reviewed(editor: &Editor, review: &Review) -> Markup {
+fn reviewed(editor: &WorkflowEditor, review: &Review) -> Markup {
     let is_savable = review.save_problem.is_none() && !review.lines.is_empty();
     html! {
         @if let Some(save_problem) = &review.save_problem { (not_saved(save_problem)) }

@@ -8,7 +8,7 @@ use super::layout::{Frame, Viewer, document};
 use super::ticked;
 use crate::forms::ANSWER_PREFIX;
 use crate::guard::{Rejection, Theme};
-use crate::target::Query;
+use crate::target::QueryPairs;
 
 /// An error of the engine.
 pub(crate) fn failed(error: &ErrorEnvelope, back: Option<&str>, viewer: Viewer<'_>) -> Markup {
@@ -30,7 +30,12 @@ fn failure(error: &ErrorEnvelope, back: Option<&str>, viewer: Viewer<'_>, more: 
 }
 
 /// An error of the engine, with the contents of the form, which a reloaded page would not have.
-pub(crate) fn failed_form(error: &ErrorEnvelope, back: &str, form: &Query, viewer: Viewer<'_>) -> Markup {
+pub(crate) fn failed_form(
+    error: &ErrorEnvelope,
+    back: &str,
+    form: &QueryPairs,
+    viewer: Viewer<'_>,
+) -> Markup {
     let typed: Vec<(&str, &str)> = form
         .iter()
         .filter(|(name, value)| {

@@ -6,7 +6,7 @@ use form_urlencoded::Serializer;
 use workrail_engine::sessions::Stage;
 use workrail_model::digest::Sha256;
 
-use super::query::{Query, with_query};
+use super::query::{QueryPairs, with_query};
 
 /// Which runs are listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,7 +103,7 @@ impl Filters {
             && self.workspace.is_none()
     }
 
-    pub(super) fn parse(query: &Query) -> Self {
+    pub(super) fn parse(query: &QueryPairs) -> Self {
         let status = query.get("status").unwrap_or_default();
         Self {
             words: query.words("q"),

@@ -14,7 +14,7 @@ use query::searched;
 
 pub(crate) use form_outcome::FormOutcome;
 pub(crate) use list::{Filters, StatusFilter, WorkspaceFilter};
-pub(crate) use query::Query;
+pub(crate) use query::QueryPairs;
 pub(crate) use run::{ComparePage, ComparedRef, RunPage};
 pub(crate) use settings::SettingsPage;
 
@@ -83,7 +83,7 @@ impl Tab {
 
 impl PageAddress {
     /// The page at a path; `None` if there is none.
-    pub(crate) fn parse(path: &str, query: &Query) -> Option<Self> {
+    pub(crate) fn parse(path: &str, query: &QueryPairs) -> Option<Self> {
         let parts: Vec<&str> = path.split('/').skip(1).collect();
         Some(match parts.as_slice() {
             [""] => Self::Now(Filters::parse(query)),
@@ -199,7 +199,7 @@ mod tests {
 
     fn parse(address: &str) -> Option<PageAddress> {
         let (path, query) = address.split_once('?').unwrap_or((address, ""));
-        PageAddress::parse(path, &Query::parse(query))
+        PageAddress::parse(path, &QueryPairs::parse(query))
     }
 
     #[test]

@@ -8,9 +8,9 @@ use super::FormOutcome;
 const WORDS_CHARS_MAX: usize = 200;
 /// The pairs of a query or a form, the first of each name.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Query(Vec<(String, String)>);
+pub(crate) struct QueryPairs(Vec<(String, String)>);
 
-impl Query {
+impl QueryPairs {
     pub(crate) fn parse(text: &str) -> Self {
         let pairs = form_urlencoded::parse(text.as_bytes());
         Self(pairs.map(|(name, value)| (name.into_owned(), value.into_owned())).collect())
@@ -75,7 +75,8 @@ mod tests {
 
     #[test]
     fn a_form_that_is_not_text_is_refused() {
-        let taken = |bytes: &[u8]| Query::parse_form(bytes).and_then(|own| own.get("a").map(str::to_owned));
+        let taken =
+            |bytes: &[u8]| QueryPairs::parse_form(bytes).and_then(|own| own.get("a").map(str::to_owned));
         assert_eq!(taken(b"a=x+%C3%A9%").as_deref(), Some("x \u{e9}%"));
         for other in [&b"a=%FF"[..], b"a=%C3&b=%A9", b"a=\xff", b"a=%ED%A0%80"] {
             assert_eq!(taken(other), None, "{other:?}");

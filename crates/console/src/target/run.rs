@@ -7,7 +7,7 @@ use workrail_engine::compare::{Extent, PartEnd, RunPart};
 use workrail_engine::report::OpenedParts;
 use workrail_model::id::{NodeId, RunId};
 
-use super::query::{Query, with_query};
+use super::query::{QueryPairs, with_query};
 
 /// How many parts of a path may be open at once; `all` opens more.
 const OPEN_PARTS_MAX: usize = 100;
@@ -69,7 +69,7 @@ impl RunPage {
         Self { run, node: None, open: BTreeSet::new(), is_all_open: false }
     }
 
-    pub(super) fn parse(run: RunId, query: &Query) -> Self {
+    pub(super) fn parse(run: RunId, query: &QueryPairs) -> Self {
         let open = query.get("open").unwrap_or_default();
         Self {
             run,
