@@ -7,13 +7,13 @@ use crate::output;
 
 /// Whether the user confirmed on the command line or must still be asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Confirmation {
+pub(crate) enum UserConfirmation {
     /// With `--yes`.
     Given,
     AskAtTerminal,
 }
 
-impl Confirmation {
+impl UserConfirmation {
     /// From a command's `--yes` switch.
     pub(crate) fn given_if(yes: bool) -> Self {
         if yes { Self::Given } else { Self::AskAtTerminal }
@@ -21,8 +21,8 @@ impl Confirmation {
 }
 
 /// Continues only if the user has confirmed, or types one of `answers` now.
-pub(crate) fn typed(confirmation: Confirmation, prompt: &str, answers: &[String]) -> Result<(), Failure> {
-    if confirmation == Confirmation::Given {
+pub(crate) fn typed(confirmation: UserConfirmation, prompt: &str, answers: &[String]) -> Result<(), Failure> {
+    if confirmation == UserConfirmation::Given {
         return Ok(());
     }
     if !stdin().is_terminal() {

@@ -13,7 +13,7 @@ use workrail_model::tool::ToolName;
 
 use crate::output::{self, Tone};
 
-type Failure = Box<dyn std::error::Error + Send + Sync>;
+type DemoError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Runs the demo; fails if anything is wrong.
 pub(crate) fn run() -> ExitCode {
@@ -34,13 +34,13 @@ pub(crate) fn run() -> ExitCode {
 }
 
 /// A server process and the official client connected to it.
-struct Session {
+struct DemoSession {
     client: RunningService<RoleClient, ClientConfig>,
     server: Child,
 }
 
-impl Session {
-    async fn open(data: &std::path::Path) -> Result<Self, Failure> {
+impl DemoSession {
+    async fn open(data: &std::path::Path) -> Result<Self, DemoError> {
         let mut server = Command::new(std::env::current_exe()?)
             .arg("mcp")
             .env(env_vars::DATA_DIR.name, data)
@@ -57,7 +57,7 @@ impl Session {
         Ok(Self { client, server })
     }
 
-    async fn call(&self, tool: ToolName, arguments: Value) -> Result<Value, Failure> {
+    async fn call(&self, tool: ToolName, arguments: Value) -> Result<Value, DemoError> {
         let mut request = CallToolRequestParams::new(tool.as_str());
         request.arguments = arguments.as_object().cloned();
         let result: CallToolResult = self.client.call_tool(request).await?;
@@ -66,20 +66,20 @@ impl Session {
     }
 
     /// Closes the server's input and waits until the process has ended.
-    async fn close(mut self) -> Result<(), Failure> {
+    async fn close(mut self) -> Result<(), DemoError> {
         self.client.cancel().await?;
         self.server.wait().await?;
         Ok(())
     }
 }
 
-fn text(reply: &Value, member: &str) -> Result<String, Failure> {
+fn text(reply: &Value, member: &str) -> Result<String, DemoError> {
     let found = reply.get(member).and_then(Value::as_str);
     found.map(str::to_owned).ok_or_else(|| format!("the reply has no `{member}`: {reply}").into())
 }
 
 /// The call that a reply suggests, with the caller's own notes.
-fn next(reply: &Value, notes: Option<&str>) -> Result<Value, Failure> {
+fn next(reply: &Value, notes: Option<&str>) -> Result<Value, DemoError> {
     let mut arguments =
         reply["nextCall"]["arguments"].as_object().cloned().ok_or("the reply has no next call")?;
     match notes {
@@ -90,13 +90,13 @@ fn next(reply: &Value, notes: Option<&str>) -> Result<Value, Failure> {
 }
 
 /// Makes the call in `nextCall` exactly.
-async fn follow(session: &Session, reply: &Value) -> Result<Value, Failure> {
+async fn follow(session: &DemoSession, reply: &Value) -> Result<Value, DemoError> {
     let call = &reply["nextCall"];
     let tool = ToolName::parse(&text(call, "tool")?).ok_or("the reply names a tool that does not exist")?;
     session.call(tool, call["arguments"].clone()).await
 }
 
-fn require(holds: bool, what: &str) -> Result<(), Failure> {
+fn require(holds: bool, what: &str) -> Result<(), DemoError> {
     if holds { Ok(()) } else { Err(format!("expectation failed: {what}").into()) }
 }
 
@@ -111,14 +111,14 @@ fn shown(reply: &Value) {
     }
 }
 
-async fn show() -> Result<(), Failure> {
+async fn show() -> Result<(), DemoError> {
     let folder = tempfile::tempdir()?;
     std::fs::write(folder.path().join("config.toml"), "")?;
-    let session = Session::open(folder.path()).await?;
+    let session = DemoSession::open(folder.path()).await?;
     let first = begin(&session).await?;
     let second = correct(&session, &first).await?;
     session.close().await?;
-    let session = Session::open(folder.path()).await?;
+    let session = DemoSession::open(folder.path()).await?;
     rewind(&session, &first, &second).await?;
     mix_up(&session, &second).await?;
     let found = find_again(&session).await?;
@@ -145,7 +145,7 @@ fn what_next() {
     output::toned(Tone::Quiet, "    Everything above happened in a temporary directory, which is gone now.");
 }
 
-async fn begin(session: &Session) -> Result<Value, Failure> {
+async fn begin(session: &DemoSession) -> Result<Value, DemoError> {
     chapter("1. List: the agent asks which workflows exist");
     let listed = session.call(ToolName::ListWorkflows, json!({ "query": "change" })).await?;
     shown(&listed);
@@ -158,7 +158,7 @@ async fn begin(session: &Session) -> Result<Value, Failure> {
     Ok(first)
 }
 
-async fn correct(session: &Session, first: &Value) -> Result<Value, Failure> {
+async fn correct(session: &DemoSession, first: &Value) -> Result<Value, DemoError> {
     chapter("3. Blocked: notes are missing, and the reply says what to send");
     let blocked = session.call(ToolName::ContinueWorkflow, next(first, None)?).await?;
     shown(&blocked);
@@ -186,7 +186,7 @@ async fn correct(session: &Session, first: &Value) -> Result<Value, Failure> {
     Ok(second)
 }
 
-async fn rewind(session: &Session, first: &Value, second: &Value) -> Result<(), Failure> {
+async fn rewind(session: &DemoSession, first: &Value, second: &Value) -> Result<(), DemoError> {
     chapter("7. Restart: after a server restart the state token finds the step and its notes");
     let bookmark = json!({ "stateToken": text(second, "stateToken")? });
     let rehydrated = session.call(ToolName::ContinueWorkflow, bookmark).await?;
@@ -207,7 +207,7 @@ async fn rewind(session: &Session, first: &Value, second: &Value) -> Result<(), 
     Ok(())
 }
 
-async fn mix_up(session: &Session, second: &Value) -> Result<(), Failure> {
+async fn mix_up(session: &DemoSession, second: &Value) -> Result<(), DemoError> {
     chapter("9. A token with one changed character is refused, and the error leads back to the run");
     let mut mangled = text(second, "ackToken")?;
     // The last character has one unused bit; both of these leave it empty.
@@ -223,7 +223,7 @@ async fn mix_up(session: &Session, second: &Value) -> Result<(), Failure> {
     Ok(())
 }
 
-async fn find_again(session: &Session) -> Result<Value, Failure> {
+async fn find_again(session: &DemoSession) -> Result<Value, DemoError> {
     chapter("10. Resume: a new chat finds the run by a few words of its goal");
     let resumed = session.call(ToolName::ResumeSession, json!({ "query": "timeout setting" })).await?;
     shown(&resumed);
@@ -232,7 +232,7 @@ async fn find_again(session: &Session) -> Result<Value, Failure> {
     Ok(found)
 }
 
-async fn complete(session: &Session, mut reply: Value) -> Result<(), Failure> {
+async fn complete(session: &DemoSession, mut reply: Value) -> Result<(), DemoError> {
     chapter("11. Continue to the end");
     while reply["isComplete"] != true {
         let notes = format!("Did: {}", reply["pending"]["title"]);

@@ -242,7 +242,7 @@ fn run(command: Command) -> ExitCode {
         Command::Explain(arguments) => explain::run(&arguments),
         Command::Complete { words } => setup::complete::run(&words, &tree::program::<Arguments>()),
         Command::Demo => demo::run(),
-        Command::Console { port, no_open } => console::run(port, console::Browser::unless(no_open)),
+        Command::Console { port, no_open } => console::run(port, console::BrowserLaunch::unless(no_open)),
         Command::Hook { host, event } => hook::run(host, event),
         Command::Mcp { http: None, .. } => serve::stdio(),
         Command::Mcp { http: Some(address), no_auth } => serve::http(address, no_auth),

@@ -39,12 +39,12 @@ fn style(tone: Tone) -> Style {
 
 /// A line and its purpose.
 #[derive(Clone, Debug)]
-pub(crate) struct Line {
+pub(crate) struct OutputLine {
     tone: Option<Tone>,
     text: String,
 }
 
-impl Line {
+impl OutputLine {
     pub(crate) fn plain(text: &str) -> Self {
         Self { tone: None, text: text.to_owned() }
     }
@@ -54,12 +54,12 @@ impl Line {
     }
 }
 
-pub(crate) fn print(line: &Line) {
+pub(crate) fn print(line: &OutputLine) {
     print_all(std::slice::from_ref(line));
 }
 
 /// Many lines in one write.
-pub(crate) fn print_all(lines: &[Line]) {
+pub(crate) fn print_all(lines: &[OutputLine]) {
     let mut text = String::new();
     for line in lines {
         let style = line.tone.map(style).unwrap_or_default();
@@ -170,7 +170,7 @@ fn encoded(path: &str) -> String {
 
 /// Draws lines over the screen from its top, without flicker: nothing is cleared that is drawn again. Moves the
 /// cursor even without colours.
-pub(crate) fn redraw(lines: &[Line]) {
+pub(crate) fn redraw(lines: &[OutputLine]) {
     const TOP: &str = "\u{1b}[H";
     const REST_OF_LINE: &str = "\u{1b}[K\n";
     const REST_OF_SCREEN: &str = "\u{1b}[J";
@@ -316,12 +316,12 @@ pub(crate) fn counted(count: u64, one: &str, many: &str) -> String {
 }
 
 /// The progress of a long command: shown on a terminal, and only after a second.
-pub(crate) struct Progress {
+pub(crate) struct ProgressDisplay {
     bar: ProgressBar,
     since: Instant,
 }
 
-impl Progress {
+impl ProgressDisplay {
     pub(crate) fn new(what: &str, total: u64) -> Self {
         let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::hidden());
         if let Ok(style) = ProgressStyle::with_template("{msg} {bar:32} {pos}/{len}") {
@@ -339,7 +339,7 @@ impl Progress {
     }
 }
 
-impl Drop for Progress {
+impl Drop for ProgressDisplay {
     fn drop(&mut self) {
         self.bar.finish_and_clear();
     }

@@ -4,20 +4,20 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Command, CommandFactory};
 use workrail_core::label::{RunLabel, spelled};
 
-struct Group {
+struct CommandGroup {
     heading: &'static str,
     commands: &'static [&'static str],
 }
 
-const GROUPS: [Group; 3] = [
-    Group {
+const GROUPS: [CommandGroup; 3] = [
+    CommandGroup {
         heading: "Runs",
         commands: &[
             "status", "watch", "show", "log", "tree", "compare", "search", "resume", "approve", "reject",
             "answer", "close", "report", "console",
         ],
     },
-    Group {
+    CommandGroup {
         heading: "Manage",
         commands: &[
             "install",
@@ -33,7 +33,7 @@ const GROUPS: [Group; 3] = [
             "doctor",
         ],
     },
-    Group { heading: "Learn and serve", commands: &["demo", "explain", "mcp", "serve", "hook"] },
+    CommandGroup { heading: "Learn and serve", commands: &["demo", "explain", "mcp", "serve", "hook"] },
 ];
 
 /// The program with its commands grouped in the help.

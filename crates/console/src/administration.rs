@@ -94,7 +94,7 @@ pub struct OfferedCheck {
 
 /// One thing that `workrail doctor` looked at.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DoctorFinding {
+pub struct DoctorFindingView {
     pub area: &'static str,
     pub level: DoctorLevel,
     pub what: String,
@@ -123,7 +123,7 @@ pub trait Administration: Send + Sync {
     fn remove_source(&self, registered_as: &str) -> Result<(), String>;
     fn sync_source(&self, name: &str) -> Result<(), String>;
     fn clients(&self) -> Result<Vec<ClientInfo>, String>;
-    fn health(&self) -> Vec<DoctorFinding>;
+    fn health(&self) -> Vec<DoctorFindingView>;
     fn checks(&self) -> Result<ChecksInfo, String>;
     /// Trusts the commands that `seen` names, once a passkey has agreed; other commands are refused.
     fn trust_checks(&self, seen: Sha256) -> Result<(), String>;

@@ -27,7 +27,7 @@ mod target;
 mod use_cases;
 
 pub use administration::{
-    Administration, ChecksInfo, ClientInfo, ClientState, DoctorFinding, DoctorLevel, GitInfo, NewSource,
+    Administration, ChecksInfo, ClientInfo, ClientState, DoctorFindingView, DoctorLevel, GitInfo, NewSource,
     OfferedCheck, SourceInfo, SourceProblemView,
 };
 pub use entry::{LoggedIn, Logins, NotLoggedIn};

@@ -6,7 +6,7 @@ use std::sync::PoisonError;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use workrail_console::{
-    Administration, ChecksInfo, ClientInfo, ClientState, DoctorFinding, DoctorLevel, GitInfo, NewSource,
+    Administration, ChecksInfo, ClientInfo, ClientState, DoctorFindingView, DoctorLevel, GitInfo, NewSource,
     OfferedCheck, SourceInfo, SourceProblemView,
 };
 use workrail_core::evidence::not_run;
@@ -167,9 +167,9 @@ impl Administration for ConsoleEnvironment {
         Ok(files.collect())
     }
 
-    fn health(&self) -> Vec<DoctorFinding> {
+    fn health(&self) -> Vec<DoctorFindingView> {
         let found = doctor::findings();
-        let shown = found.into_iter().map(|finding| DoctorFinding {
+        let shown = found.into_iter().map(|finding| DoctorFindingView {
             area: finding.area,
             level: match finding.level {
                 doctor::Level::Good => DoctorLevel::Good,

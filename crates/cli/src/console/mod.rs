@@ -31,19 +31,19 @@ const USUAL_PORT: u16 = 4717;
 
 /// Whether a browser is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Browser {
+pub(crate) enum BrowserLaunch {
     Open,
     Leave,
 }
 
-impl Browser {
+impl BrowserLaunch {
     /// From the command's `--no-open` switch. Without a terminal no browser is expected.
     pub(crate) fn unless(no_open: bool) -> Self {
         if no_open || !stdout().is_terminal() { Self::Leave } else { Self::Open }
     }
 }
 
-pub(crate) fn run(port: Option<u16>, browser: Browser) -> ExitCode {
+pub(crate) fn run(port: Option<u16>, browser: BrowserLaunch) -> ExitCode {
     let served = match port {
         Some(port) => serve(port, browser),
         None => match serve(USUAL_PORT, browser) {
@@ -72,7 +72,7 @@ impl From<Failure> for ConsoleFailure {
     }
 }
 
-fn serve(port: u16, browser: Browser) -> Result<(), ConsoleFailure> {
+fn serve(port: u16, browser: BrowserLaunch) -> Result<(), ConsoleFailure> {
     let current = settings::current()?;
     let sources = Arc::new(ExchangeableSources::new(watched(&current.settings)));
     let EngineWithStore { engine, .. } = wiring::open_with(current, Arc::clone(&sources) as _)?;
@@ -116,12 +116,12 @@ pub(crate) fn fresh_secret() -> Result<HttpSecret, String> {
 }
 
 /// Prints the address and opens it in the browser.
-fn opened(address: &str, browser: Browser) -> Option<NamedTempFile> {
+fn opened(address: &str, browser: BrowserLaunch) -> Option<NamedTempFile> {
     output::line(&format!("Console: {address}"));
     output::notice("The address works once. Press Ctrl-C to stop the console.");
     match browser {
-        Browser::Leave => None,
-        Browser::Open => {
+        BrowserLaunch::Leave => None,
+        BrowserLaunch::Open => {
             let page = redirecting(address).ok()?;
             if browser::open(page.path()).is_err() {
                 output::notice("No browser could be started. Open the address yourself.");

@@ -7,9 +7,9 @@ use workrail_host::machine::{others_may_access, volume};
 use workrail_model::error::{ErrorCode, ErrorEnvelope};
 use workrail_ports::upkeep::Inspection as _;
 
-use super::Findings;
+use super::DoctorFindings;
 use crate::config::outdated_servers;
-use crate::output::Progress;
+use crate::output::ProgressDisplay;
 use crate::store::AnyStore;
 use crate::wiring;
 use crate::{outcome, settings, version};
@@ -24,7 +24,7 @@ const FREE_BYTES_LOW: u64 = 1 << 30;
 /// With less than this, the next call may fail.
 const FREE_BYTES_MIN: u64 = 64 << 20;
 
-pub(super) fn check(findings: &mut Findings) {
+pub(super) fn check(findings: &mut DoctorFindings) {
     let Ok(current) = settings::current() else { return };
     let root = match data_dir(&current.settings) {
         Ok(root) => root,
@@ -71,7 +71,7 @@ pub(super) fn check(findings: &mut Findings) {
 
 const STORE_FIX: &str = "check that the database is running, the setting `store`, and the password";
 
-fn unusable(findings: &mut Findings, part: &'static str, failure: outcome::Failure, otherwise: String) {
+fn unusable(findings: &mut DoctorFindings, part: &'static str, failure: outcome::Failure, otherwise: String) {
     let (what, fix) = match failure {
         outcome::Failure::Refused(error) | outcome::Failure::Stopped(error) => {
             (error.message.clone(), error.suggestion_for_a_person().to_owned())
@@ -84,7 +84,7 @@ fn unusable(findings: &mut Findings, part: &'static str, failure: outcome::Failu
 
 type Opened = wiring::EngineWithStore<AnyStore>;
 
-fn keys(findings: &mut Findings, opened: &Opened) {
+fn keys(findings: &mut DoctorFindings, opened: &Opened) {
     match opened.engine.keys() {
         Ok(Some(_)) => match &*opened.store {
             AnyStore::Directory(_) => {
@@ -113,14 +113,14 @@ fn part(opened: &Opened) -> &'static str {
     }
 }
 
-fn http_secret(findings: &mut Findings, opened: &Opened) {
+fn http_secret(findings: &mut DoctorFindings, opened: &Opened) {
     if let Err(error) = opened.store.machine().http_secret() {
         let what = format!("the HTTP secret in the folder `keys` cannot be used: {error}");
         findings.problem(DATA, what, "workrail store keys http-secret --new, then set up HTTP clients again");
     }
 }
 
-fn passkeys(findings: &mut Findings, opened: &Opened) {
+fn passkeys(findings: &mut DoctorFindings, opened: &Opened) {
     const FIX: &str = "workrail store restore BACKUP (pg_restore for a database), or discard the log: workrail store \
                        passkeys reset; until then no passkey is accepted";
     let part = part(opened);
@@ -151,7 +151,7 @@ fn passkeys(findings: &mut Findings, opened: &Opened) {
     }
 }
 
-fn folder(findings: &mut Findings, root: &Utf8Path) {
+fn folder(findings: &mut DoctorFindings, root: &Utf8Path) {
     findings.good(DATA, root.as_str());
     if others_may_access(root) == Some(true) {
         findings.warning(DATA, "other users of this machine can read it", format!("chmod 700 {root}"));
@@ -176,7 +176,7 @@ fn folder(findings: &mut Findings, root: &Utf8Path) {
     }
 }
 
-fn locks(findings: &mut Findings, opened: &Opened) {
+fn locks(findings: &mut DoctorFindings, opened: &Opened) {
     match opened.store.machine().held_locks() {
         Ok(held) if held.is_empty() => findings.good(DATA, "no lock is held"),
         Ok(held) => {
@@ -196,10 +196,10 @@ fn locks(findings: &mut Findings, opened: &Opened) {
     }
 }
 
-fn sessions(findings: &mut Findings, opened: &Opened) {
-    let mut bar: Option<Progress> = None;
+fn sessions(findings: &mut DoctorFindings, opened: &Opened) {
+    let mut bar: Option<ProgressDisplay> = None;
     let read = opened.engine.health(|done, total| {
-        bar.get_or_insert_with(|| Progress::new("reading sessions", total as u64)).at(done as u64);
+        bar.get_or_insert_with(|| ProgressDisplay::new("reading sessions", total as u64)).at(done as u64);
     });
     drop(bar);
     match read {
@@ -241,7 +241,7 @@ fn fix_of(cause: &ErrorEnvelope, session: &str) -> String {
 }
 
 /// Writes that were interrupted at their very end, and anything that blocks our own files.
-fn pending(findings: &mut Findings, opened: &Opened) {
+fn pending(findings: &mut DoctorFindings, opened: &Opened) {
     for write in opened.store.pending_writes().unwrap_or_default() {
         findings.warning(
             SESSIONS,
@@ -264,7 +264,7 @@ fn pending(findings: &mut Findings, opened: &Opened) {
     }
 }
 
-fn servers(findings: &mut Findings, opened: &Opened) {
+fn servers(findings: &mut DoctorFindings, opened: &Opened) {
     let running = match opened.engine.servers() {
         Ok(running) => running,
         Err(error) => {

@@ -14,7 +14,7 @@ use workrail_host::workspace::default_workspace;
 use workrail_model::discovery::Precedence;
 use workrail_model::public_url::{PublicUrl, Scheme};
 
-use super::Findings;
+use super::DoctorFindings;
 use crate::{install, settings, version};
 
 const PROGRAM: &str = "program";
@@ -23,7 +23,7 @@ const ENVIRONMENT: &str = "environment";
 const CLIENTS: &str = "clients";
 const WORKFLOWS: &str = "workflows";
 
-pub(super) fn check(findings: &mut Findings) {
+pub(super) fn check(findings: &mut DoctorFindings) {
     this_program(findings);
     settings(findings);
     variables(findings);
@@ -34,7 +34,7 @@ pub(super) fn check(findings: &mut Findings) {
 }
 
 /// Clients start `workrail` by name: they get the build that comes first on the path.
-fn this_program(findings: &mut Findings) {
+fn this_program(findings: &mut DoctorFindings) {
     findings.good(PROGRAM, format!("workrail {}", version::LONG));
     let this_program = std::env::current_exe().ok().and_then(|path| path.canonicalize().ok());
     match program("workrail") {
@@ -60,7 +60,7 @@ fn this_program(findings: &mut Findings) {
     }
 }
 
-fn settings(findings: &mut Findings) {
+fn settings(findings: &mut DoctorFindings) {
     let config_path = match settings::config_path() {
         Ok(config_path) => config_path,
         Err(error) => return findings.warning(SETTINGS, error.to_string(), "set HOME or WORKRAIL_CONFIG"),
@@ -84,7 +84,7 @@ fn settings(findings: &mut Findings) {
 }
 
 /// A misspelt variable silently does nothing, so it is reported here.
-fn variables(findings: &mut Findings) {
+fn variables(findings: &mut DoctorFindings) {
     let known = |name: &str| env_vars::ALL.iter().any(|variable| variable.name == name);
     let strange = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
     let mut strange: Vec<String> =
@@ -103,7 +103,7 @@ fn variables(findings: &mut Findings) {
     findings.good(ENVIRONMENT, format!("variables set: {set}"));
 }
 
-fn git(findings: &mut Findings) {
+fn git(findings: &mut DoctorFindings) {
     match program("git").and_then(|git| version_of(&git)) {
         Some(version) => findings.good(ENVIRONMENT, version),
         None => findings.warning(
@@ -115,7 +115,7 @@ fn git(findings: &mut Findings) {
 }
 
 /// A client that starts a missing program shows its user no error.
-fn clients(findings: &mut Findings) {
+fn clients(findings: &mut DoctorFindings) {
     let Ok(bases) = install::bases() else { return };
     for status in install::client_statuses(&bases) {
         let name = status.client.as_str();
@@ -147,7 +147,7 @@ fn clients(findings: &mut Findings) {
 }
 
 /// The team servers that clients are configured for: whether each responds, and accepts the token.
-fn remote_servers(findings: &mut Findings) {
+fn remote_servers(findings: &mut DoctorFindings) {
     let Ok(bases) = install::bases() else { return };
     let files = install::client_statuses(&bases).into_iter().flat_map(|status| status.files);
     // Everyone with push access can edit a project's file: the token must not be sent to the host it names.
@@ -200,7 +200,7 @@ fn starts(command: &str) -> bool {
     }
 }
 
-fn workflows(findings: &mut Findings) {
+fn workflows(findings: &mut DoctorFindings) {
     let Ok(sources) = settings::sources() else { return };
     for mirror in sources.mirrors() {
         let mirror_state = mirror.state();

@@ -5,12 +5,12 @@ use workrail_host::clients::{
     untrusted_by_codex,
 };
 
-use super::Findings;
+use super::DoctorFindings;
 use crate::install;
 
 const HOOKS: &str = "hooks";
 
-pub(super) fn check(findings: &mut Findings) {
+pub(super) fn check(findings: &mut DoctorFindings) {
     let Ok(bases) = install::bases() else { return };
     let (hooks, unreadable) = installed_hooks(&bases);
     for error in unreadable {
@@ -36,7 +36,7 @@ fn repair(hook: &InstalledHook) -> String {
     format!("workrail install --client {} --scope {scope} --only hooks", hook.client.as_str())
 }
 
-fn file(findings: &mut Findings, hooks: &[InstalledHook], bases: &Bases) {
+fn file(findings: &mut DoctorFindings, hooks: &[InstalledHook], bases: &Bases) {
     let mut slowest = 0;
     let mut is_well = true;
     for hook in hooks {
@@ -60,7 +60,7 @@ fn file(findings: &mut Findings, hooks: &[InstalledHook], bases: &Bases) {
     }
 }
 
-fn switched_off(findings: &mut Findings, client: Client, bases: &Bases) {
+fn switched_off(findings: &mut DoctorFindings, client: Client, bases: &Bases) {
     for off in hooks_off(client, bases) {
         let (client, path, setting) = (off.client.title(), off.path, off.setting);
         findings.problem(
@@ -72,7 +72,7 @@ fn switched_off(findings: &mut Findings, client: Client, bases: &Bases) {
 }
 
 /// Codex silently skips hooks that the user has not trusted.
-fn codex(findings: &mut Findings, hooks: &[InstalledHook], bases: &Bases) {
+fn codex(findings: &mut DoctorFindings, hooks: &[InstalledHook], bases: &Bases) {
     let codex_hooks: Vec<&InstalledHook> = hooks.iter().filter(|hook| hook.client == Client::Codex).collect();
     if codex_hooks.is_empty() {
         return;

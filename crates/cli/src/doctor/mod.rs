@@ -36,7 +36,7 @@ pub(crate) enum Level {
 
 /// The result of one check.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Finding {
+pub(crate) struct DoctorFinding {
     pub(crate) area: &'static str,
     pub(crate) level: Level,
     pub(crate) what: String,
@@ -46,23 +46,23 @@ pub(crate) struct Finding {
 
 /// Collects the results of the checks.
 #[derive(Debug, Default)]
-struct Findings(Vec<Finding>);
+struct DoctorFindings(Vec<DoctorFinding>);
 
-impl Findings {
+impl DoctorFindings {
     fn good(&mut self, area: &'static str, what: impl Into<String>) {
-        self.add(Finding { area, level: Level::Good, what: what.into(), fix: None });
+        self.add(DoctorFinding { area, level: Level::Good, what: what.into(), fix: None });
     }
 
     fn warning(&mut self, area: &'static str, what: impl Into<String>, fix: impl Into<String>) {
-        self.add(Finding { area, level: Level::Warning, what: what.into(), fix: Some(fix.into()) });
+        self.add(DoctorFinding { area, level: Level::Warning, what: what.into(), fix: Some(fix.into()) });
     }
 
     fn problem(&mut self, area: &'static str, what: impl Into<String>, fix: impl Into<String>) {
-        self.add(Finding { area, level: Level::Problem, what: what.into(), fix: Some(fix.into()) });
+        self.add(DoctorFinding { area, level: Level::Problem, what: what.into(), fix: Some(fix.into()) });
     }
 
     /// Each problem is reported once, however many checks find it.
-    fn add(&mut self, finding: Finding) {
+    fn add(&mut self, finding: DoctorFinding) {
         if !self.0.iter().any(|known| known.what == finding.what) {
             self.0.push(finding);
         }
@@ -74,8 +74,8 @@ impl Findings {
 }
 
 /// The results of all checks.
-pub(crate) fn findings() -> Vec<Finding> {
-    let mut findings = Findings::default();
+pub(crate) fn findings() -> Vec<DoctorFinding> {
+    let mut findings = DoctorFindings::default();
     environment::check(&mut findings);
     hooks::check(&mut findings);
     data::check(&mut findings);
@@ -83,14 +83,14 @@ pub(crate) fn findings() -> Vec<Finding> {
 }
 
 pub(crate) fn run(arguments: &DoctorArguments) -> ExitCode {
-    let findings = Findings(findings());
+    let findings = DoctorFindings(findings());
     let format = Format::json_if(arguments.json);
     show(&findings, format);
     let problems = findings.count(Level::Problem);
     outcome::finish(if problems > 0 { Err(Failure::Problems) } else { Ok(()) }, format)
 }
 
-fn show(findings: &Findings, format: Format) {
+fn show(findings: &DoctorFindings, format: Format) {
     let (problems, warnings) = (findings.count(Level::Problem), findings.count(Level::Warning));
     if format == Format::Json {
         output::json(&json!({ "problems": problems, "warnings": warnings, "findings": findings.0 }));

@@ -19,7 +19,7 @@ use workrail_model::loopback::LoopbackAddress;
 use workrail_model::public_url::{PublicUrl, Scheme};
 use workrail_ports::keyring::KeyringError;
 
-use crate::confirm::{self, Confirmation};
+use crate::confirm::{self, UserConfirmation};
 use crate::outcome::{self, Failure, Format};
 use crate::output::{self, Tone};
 use crate::{settings, wiring};
@@ -214,7 +214,7 @@ fn carry_out(
         let files = if needed.len() == 1 { "this file" } else { "these files" };
         let question = format!("Write {files} ({})? Type yes:", needed.len());
         confirm::typed(
-            Confirmation::given_if(selection.yes),
+            UserConfirmation::given_if(selection.yes),
             &question,
             &["yes".to_owned(), "y".to_owned()],
         )?;

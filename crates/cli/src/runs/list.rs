@@ -9,7 +9,7 @@ use workrail_model::id::RunId;
 use workrail_model::time::Timestamp;
 
 use crate::layout::{self, Column, ColumnFit};
-use crate::output::{Line, Tone};
+use crate::output::{OutputLine, Tone};
 
 const RUNNING: [Column; 6] = [
     Column { title: "RUN", fit: ColumnFit::Whole },
@@ -21,7 +21,7 @@ const RUNNING: [Column; 6] = [
 ];
 
 /// Runs in progress.
-pub(super) fn running(rows: &[RunRow], now: &Timestamp, width: Option<usize>) -> Vec<Line> {
+pub(super) fn running(rows: &[RunRow], now: &Timestamp, width: Option<usize>) -> Vec<OutputLine> {
     let cells: Vec<Vec<String>> = nested(rows)
         .into_iter()
         .map(|(depth, row)| {
@@ -81,8 +81,8 @@ pub(crate) fn ago(at: &Timestamp, now: &Timestamp) -> Option<String> {
 }
 
 /// The lines of a table, with a muted heading.
-pub(crate) fn toned(lines: Vec<String>) -> Vec<Line> {
+pub(crate) fn toned(lines: Vec<String>) -> Vec<OutputLine> {
     let mut lines = lines.into_iter();
-    let heading = lines.next().map(|text| Line::toned(Tone::Quiet, &text));
-    heading.into_iter().chain(lines.map(|text| Line::plain(&text))).collect()
+    let heading = lines.next().map(|text| OutputLine::toned(Tone::Quiet, &text));
+    heading.into_iter().chain(lines.map(|text| OutputLine::plain(&text))).collect()
 }

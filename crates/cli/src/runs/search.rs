@@ -6,14 +6,14 @@ use workrail_host::local_time::local;
 
 use crate::layout::wrapped;
 use crate::outcome::Failure;
-use crate::output::{self, Progress, Tone};
+use crate::output::{self, ProgressDisplay, Tone};
 use crate::wiring;
 
 pub(super) fn run(words: &[String], limit: usize, json: bool) -> Result<(), Failure> {
     let engine = wiring::read_only_default()?;
-    let mut progress: Option<Progress> = None;
+    let mut progress: Option<ProgressDisplay> = None;
     let found = engine.search_notes(&words.join(" "), limit, &mut |done, total| {
-        progress.get_or_insert_with(|| Progress::new("searching", total)).at(done);
+        progress.get_or_insert_with(|| ProgressDisplay::new("searching", total)).at(done);
     })?;
     drop(progress);
     if json {

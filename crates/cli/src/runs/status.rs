@@ -8,7 +8,7 @@ use workrail_ports::environment::Clock as _;
 use super::list;
 use crate::layout::{cut, wrapped};
 use crate::outcome::Failure;
-use crate::output::{self, Line, Progress, Tone};
+use crate::output::{self, OutputLine, ProgressDisplay, Tone};
 use crate::wiring::{self, AnyEngine};
 
 /// How many reasons are shown per run; `workrail show` lists all of them.
@@ -30,62 +30,64 @@ pub(crate) fn run(json: bool) -> Result<(), Failure> {
 
 /// What needs the user now.
 fn current(engine: &AnyEngine) -> Result<Status, Failure> {
-    let mut progress: Option<Progress> = None;
+    let mut progress: Option<ProgressDisplay> = None;
     let status = engine.status(&mut |done, total| {
-        progress.get_or_insert_with(|| Progress::new("reading sessions", total)).at(done);
+        progress.get_or_insert_with(|| ProgressDisplay::new("reading sessions", total)).at(done);
     })?;
     Ok(status)
 }
 
 /// The whole status as lines that fit a width.
-pub(super) fn lines(status: &Status, width: Option<usize>) -> Vec<Line> {
+pub(super) fn lines(status: &Status, width: Option<usize>) -> Vec<OutputLine> {
     let mut lines = Vec::new();
     if status.sessions == 0 {
-        lines.push(Line::plain("No sessions yet. An agent starts one with start_workflow."));
-        lines.push(Line::toned(Tone::Quiet, "Set up a client: workrail install --client CLIENT"));
-        lines.push(Line::toned(Tone::Quiet, "See it work:     workrail demo"));
+        lines.push(OutputLine::plain("No sessions yet. An agent starts one with start_workflow."));
+        lines.push(OutputLine::toned(Tone::Quiet, "Set up a client: workrail install --client CLIENT"));
+        lines.push(OutputLine::toned(Tone::Quiet, "See it work:     workrail demo"));
         return lines;
     }
     let (waiting, blocked): (Vec<&NeedsYou>, Vec<&NeedsYou>) =
         status.needs_you.iter().partition(|waiting| waiting.run.stage == Stage::WaitsForPerson);
     match waiting.len() {
-        0 => lines.push(Line::toned(Tone::Good, "Nothing waits for you.")),
-        count => lines.push(Line::toned(Tone::Heading, &format!("Needs you ({count})"))),
+        0 => lines.push(OutputLine::toned(Tone::Good, "Nothing waits for you.")),
+        count => lines.push(OutputLine::toned(Tone::Heading, &format!("Needs you ({count})"))),
     }
-    let all = |runs: &[&NeedsYou]| -> Vec<Line> {
-        runs.iter().flat_map(|needs| std::iter::once(Line::plain("")).chain(needed(needs, width))).collect()
+    let all = |runs: &[&NeedsYou]| -> Vec<OutputLine> {
+        runs.iter()
+            .flat_map(|needs| std::iter::once(OutputLine::plain("")).chain(needed(needs, width)))
+            .collect()
     };
     lines.extend(all(&waiting));
     if !blocked.is_empty() {
         let title = format!("Blocked: the agent has to correct its work ({})", blocked.len());
-        lines.push(Line::plain(""));
-        lines.push(Line::toned(Tone::Heading, &title));
+        lines.push(OutputLine::plain(""));
+        lines.push(OutputLine::toned(Tone::Heading, &title));
         lines.extend(all(&blocked));
     }
-    lines.push(Line::plain(""));
+    lines.push(OutputLine::plain(""));
     if status.running.is_empty() {
-        lines.push(Line::plain("No run is in progress."));
+        lines.push(OutputLine::plain("No run is in progress."));
     } else {
-        lines.push(Line::toned(Tone::Heading, &format!("Running ({})", status.running.len())));
+        lines.push(OutputLine::toned(Tone::Heading, &format!("Running ({})", status.running.len())));
         lines.extend(list::running(&status.running, &SystemClock.now(), width));
     }
     if !status.damaged.is_empty() {
         let count = status.damaged.len();
         let what = if count == 1 { "1 session is damaged" } else { &format!("{count} sessions are damaged") };
-        lines.push(Line::plain(""));
-        lines.push(Line::toned(Tone::Warning, &format!("{what}: workrail store verify")));
+        lines.push(OutputLine::plain(""));
+        lines.push(OutputLine::toned(Tone::Warning, &format!("{what}: workrail store verify")));
     }
     lines
 }
 
-fn needed(needs: &NeedsYou, width: Option<usize>) -> Vec<Line> {
+fn needed(needs: &NeedsYou, width: Option<usize>) -> Vec<OutputLine> {
     let run = &needs.run;
     let name = run.label.clone().unwrap_or_else(|| run.session_id.to_string());
     let about =
         run.goal.as_deref().map(one_line).or_else(|| run.workflow_id.as_ref().map(ToString::to_string));
     let title = about.map_or(name.clone(), |about| format!("{name} · {about}"));
     let title = width.map_or(title.clone(), |width| cut(&title, width).into_owned());
-    let mut lines = vec![Line::toned(Tone::Heading, &title)];
+    let mut lines = vec![OutputLine::toned(Tone::Heading, &title)];
     let when = run.last_at.as_ref().and_then(|at| list::ago(at, &SystemClock.now()));
     let when = match (&run.last_actor, when) {
         (Some(actor), Some(when)) => Some(format!("{}, {when}", one_line(actor))),
@@ -101,17 +103,17 @@ fn needed(needs: &NeedsYou, width: Option<usize>) -> Vec<Line> {
             Some(text) => format!("{text}{when}:"),
             None => format!("{text}{when}"),
         };
-        lines.extend(wrapped(&text, room).iter().map(|line| Line::plain(&format!("{INDENT}{line}"))));
+        lines.extend(wrapped(&text, room).iter().map(|line| OutputLine::plain(&format!("{INDENT}{line}"))));
     }
     if let Some(submitted) = submitted(&needs.need.why) {
         let shown = wrapped(&one_line(submitted), room);
         let more = shown.len() > SUBMITTED_LINES;
         for (at, line) in shown.into_iter().take(SUBMITTED_LINES).enumerate() {
             let end = if more && at + 1 == SUBMITTED_LINES { " …" } else { "" };
-            lines.push(Line::toned(Tone::Quiet, &format!("{INDENT}{line}{end}")));
+            lines.push(OutputLine::toned(Tone::Quiet, &format!("{INDENT}{line}{end}")));
         }
     }
-    lines.push(Line::toned(Tone::Warning, &format!("{INDENT}{}", needs.need.command)));
+    lines.push(OutputLine::toned(Tone::Warning, &format!("{INDENT}{}", needs.need.command)));
     lines
 }
 

@@ -19,7 +19,7 @@ use workrail_ports::environment::Clock as _;
 
 use super::status::{lines, why};
 use crate::outcome::{Failure, Format};
-use crate::output::{self, Line, Tone};
+use crate::output::{self, OutputLine, Tone};
 use crate::wiring;
 
 /// How soon a change is shown.
@@ -98,13 +98,14 @@ impl ReadSchedule {
 fn draw(status: &Status) {
     let mut drawn = lines(status, terminal::columns());
     let clock = local_clock(&SystemClock.now());
-    drawn.insert(0, Line::plain(""));
-    drawn.insert(0, Line::toned(Tone::Quiet, &format!("workrail watch · {clock} · Ctrl-C to stop")));
+    drawn.insert(0, OutputLine::plain(""));
+    drawn.insert(0, OutputLine::toned(Tone::Quiet, &format!("workrail watch · {clock} · Ctrl-C to stop")));
     if let Some(rows) = terminal::rows() {
         let hidden = (drawn.len() + 1).saturating_sub(rows);
         if hidden > 0 {
             drawn.truncate(rows.saturating_sub(2));
-            drawn.push(Line::toned(Tone::Quiet, &format!("{} more lines: workrail status", hidden + 1)));
+            drawn
+                .push(OutputLine::toned(Tone::Quiet, &format!("{} more lines: workrail status", hidden + 1)));
         }
     }
     output::redraw(&drawn);

@@ -13,7 +13,7 @@ use workrail_model::bundle::{Redaction, Salvage};
 use workrail_model::config::Key;
 
 use crate::outcome::{self, EXIT_CODES, Failure, Format};
-use crate::output::{self, Progress, Tone};
+use crate::output::{self, ProgressDisplay, Tone};
 use crate::wiring::{self, AnyEngine};
 use crate::{name, settings};
 
@@ -132,10 +132,10 @@ fn write(
     let configured = configured.iter().filter(|_| arguments.redact);
     let patterns: Vec<String> = configured.chain(&arguments.redact_key).cloned().collect();
     let patterns = (!patterns.is_empty()).then(|| KeyPatterns::new(patterns));
-    let mut bar: Option<Progress> = None;
+    let mut bar: Option<ProgressDisplay> = None;
     let mut out = BufWriter::with_capacity(1 << 16, out);
     let exported = engine.export(session, patterns, &mut out, &mut |done, of| {
-        bar.get_or_insert_with(|| Progress::new("Exporting", of)).at(done);
+        bar.get_or_insert_with(|| ProgressDisplay::new("Exporting", of)).at(done);
     });
     let exported = exported.map_err(|failure| match failure {
         ExportFailure::Refused(refused) => Failure::Refused(refused),
@@ -207,7 +207,7 @@ fn import(arguments: &ImportArguments, format: Format) -> Result<(), Failure> {
 struct Source {
     file: File,
     done: u64,
-    bar: Progress,
+    bar: ProgressDisplay,
 }
 
 impl Source {
@@ -223,7 +223,7 @@ impl Source {
             ImportMode::CheckOnly => ("Checking", 2),
             ImportMode::KeepIdIfFree | ImportMode::AsNew => ("Importing", 3),
         };
-        Ok(Self { file, done: 0, bar: Progress::new(what, found.len() * readings) })
+        Ok(Self { file, done: 0, bar: ProgressDisplay::new(what, found.len() * readings) })
     }
 }
 

@@ -16,7 +16,7 @@ use workrail_ports::environment::Clock as _;
 
 use crate::layout::{self, Column, ColumnFit};
 use crate::outcome::{EXIT_CODES, Failure};
-use crate::output::{self, Progress, Tone};
+use crate::output::{self, ProgressDisplay, Tone};
 use crate::wiring::{self, AnyEngine};
 use crate::{runs, sessions, times};
 
@@ -38,13 +38,13 @@ const COLUMNS: [Column; 9] = [
      workrail session list --status needs-me\n  workrail session list --workspace . --since 7d\n  \
      workrail session list --workflow bug --limit 5 --json\n\n{EXIT_CODES}"
 ))]
-pub(crate) struct ListArguments {
+pub(crate) struct ListRunsArguments {
     /// List all runs, not only the newest 500 in progress and the newest 20 finished ones.
     #[arg(long)]
     all: bool,
     /// Only runs of this status. May be repeated.
     #[arg(long, value_enum, value_name = "STATUS")]
-    status: Vec<StatusFilter>,
+    status: Vec<StatusArgument>,
     /// Only runs of this folder's repository.
     #[arg(long, value_name = "FOLDER", num_args = 0..=1, default_missing_value = ".")]
     workspace: Option<String>,
@@ -63,7 +63,7 @@ pub(crate) struct ListArguments {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum StatusFilter {
+enum StatusArgument {
     /// Waiting for you, blocked or unreadable
     NeedsMe,
     /// Waiting for a decision or an answer
@@ -75,7 +75,7 @@ enum StatusFilter {
     Closed,
 }
 
-impl StatusFilter {
+impl StatusArgument {
     fn stages(self) -> &'static [Stage] {
         match self {
             Self::NeedsMe => &[Stage::WaitsForPerson, Stage::Blocked, Stage::Unreadable],
@@ -88,7 +88,7 @@ impl StatusFilter {
     }
 }
 
-pub(super) fn run(arguments: &ListArguments) -> Result<(), Failure> {
+pub(super) fn run(arguments: &ListRunsArguments) -> Result<(), Failure> {
     let engine = wiring::read_only_default()?;
     let now = SystemClock.now();
     let filter = filter(arguments, &engine, &now)?;
@@ -97,9 +97,9 @@ pub(super) fn run(arguments: &ListArguments) -> Result<(), Failure> {
     if arguments.all || wanted.is_narrowed() {
         wanted.length = ListLength::Whole;
     }
-    let mut progress: Option<Progress> = None;
+    let mut progress: Option<ProgressDisplay> = None;
     let list = engine.sessions(&wanted, &mut |done, total| {
-        progress.get_or_insert_with(|| Progress::new("reading sessions", total)).at(done);
+        progress.get_or_insert_with(|| ProgressDisplay::new("reading sessions", total)).at(done);
     })?;
     drop(progress);
     let kept = engine.kept_sessions(list.runs.iter().map(|row| row.session_id));
@@ -111,7 +111,7 @@ pub(super) fn run(arguments: &ListArguments) -> Result<(), Failure> {
     Ok(())
 }
 
-fn filter(arguments: &ListArguments, engine: &AnyEngine, now: &Timestamp) -> Result<RowFilter, Failure> {
+fn filter(arguments: &ListRunsArguments, engine: &AnyEngine, now: &Timestamp) -> Result<RowFilter, Failure> {
     let repository = match &arguments.workspace {
         None => None,
         Some(folder) => {

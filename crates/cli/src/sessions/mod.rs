@@ -17,7 +17,7 @@ use crate::outcome::{self, Format};
 #[derive(Debug, Subcommand)]
 pub(crate) enum SessionCommand {
     /// List sessions: waiting for you first, then blocked, in progress and finished.
-    List(list::ListArguments),
+    List(list::ListRunsArguments),
     #[command(flatten)]
     Retention(retention::RetentionCommand),
     Purge(purge::PurgeArguments),

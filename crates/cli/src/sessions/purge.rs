@@ -17,7 +17,7 @@ use workrail_model::retention::Ttl;
 
 use super::retention::show;
 use super::searched::{PIECE_BYTES, SearchedStore, TextMatch};
-use crate::confirm::{self, Confirmation};
+use crate::confirm::{self, UserConfirmation};
 use crate::name;
 use crate::outcome::{self, EXIT_CODES, Failure, Format};
 use crate::output::{self, Tone};
@@ -79,7 +79,7 @@ fn purged(arguments: &PurgeArguments, format: Format) -> Result<(), Failure> {
     let answers: Vec<String> =
         seen.runs.iter().map(|run| run.label.clone()).chain([old.to_string()]).collect();
     let prompt = "Type the session's id or a run's label to replace it by a copy without the text:";
-    confirm::typed(Confirmation::given_if(arguments.yes), prompt, &answers)?;
+    confirm::typed(UserConfirmation::given_if(arguments.yes), prompt, &answers)?;
     let new = engine.import(&mut BufReader::new(copy.file), ImportMode::AsNew)?;
     let found = searched.in_session(new.session, &purge);
     if !matches!(&found, Ok(holders) if holders.is_empty()) {

@@ -9,7 +9,7 @@ use workrail_engine::upkeep::Overview;
 use workrail_host::local_time::local;
 use workrail_model::health::SessionHealth;
 
-use crate::confirm::{self, Confirmation};
+use crate::confirm::{self, UserConfirmation};
 use crate::outcome::{self, EXIT_CODES, Failure, Format};
 use crate::output::{self, Tone};
 use crate::upkeep::bytes_shown;
@@ -52,7 +52,7 @@ pub(crate) fn run(command: RetentionCommand) -> ExitCode {
         RetentionCommand::Keep(named) => finish(&named, keep(&named)),
         RetentionCommand::Unkeep(named) => finish(&named, unkeep(&named)),
         RetentionCommand::Delete { named, yes } => {
-            finish(&named, delete(&named, Confirmation::given_if(yes)))
+            finish(&named, delete(&named, UserConfirmation::given_if(yes)))
         }
     }
 }
@@ -90,7 +90,7 @@ fn unkeep(named: &SessionArgument) -> Result<(), Failure> {
     Ok(())
 }
 
-fn delete(named: &SessionArgument, confirmation: Confirmation) -> Result<(), Failure> {
+fn delete(named: &SessionArgument, confirmation: UserConfirmation) -> Result<(), Failure> {
     let engine = wiring::open_existing_default()?;
     let session = name::exact(&engine, &named.session)?.session;
     let seen = engine.overview(session)?;

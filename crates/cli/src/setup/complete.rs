@@ -16,7 +16,7 @@ use crate::{output, settings, wiring};
 
 /// What the current word names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Names {
+enum CompletionKind {
     Runs,
     Workflows,
     Settings,
@@ -27,8 +27,8 @@ enum Names {
 /// prints nothing: a shell cannot show an error.
 pub(crate) fn run(words: &[String], program: &Command) -> ExitCode {
     let Some((last, before)) = words.split_last() else { return ExitCode::SUCCESS };
-    if let Some(names) = named(program, before).filter(|_| !last.starts_with('-')) {
-        let mut found = all(names);
+    if let Some(kind) = named(program, before).filter(|_| !last.starts_with('-')) {
+        let mut found = all(kind);
         found.retain(|name| name.starts_with(last.as_str()));
         found.iter().for_each(|name| output::line(name));
     }
@@ -36,7 +36,7 @@ pub(crate) fn run(words: &[String], program: &Command) -> ExitCode {
 }
 
 /// What the word after these would name.
-fn named(program: &Command, before: &[String]) -> Option<Names> {
+fn named(program: &Command, before: &[String]) -> Option<CompletionKind> {
     let mut command = program;
     let mut position = 0;
     let mut open: Option<&Arg> = None;
@@ -65,23 +65,25 @@ fn named(program: &Command, before: &[String]) -> Option<Names> {
     kind(open.or_else(positional)?, command)
 }
 
-fn kind(argument: &Arg, command: &Command) -> Option<Names> {
+fn kind(argument: &Arg, command: &Command) -> Option<CompletionKind> {
     match argument.get_id().as_str() {
-        "about" | "run" | "session" | "words" => Some(Names::Runs),
-        "workflow" => Some(Names::Workflows),
-        "id" if command.get_name() == "inspect" => Some(Names::Workflows),
-        "key" => Some(Names::Settings),
-        "code" => Some(Names::Codes),
+        "about" | "run" | "session" | "words" => Some(CompletionKind::Runs),
+        "workflow" => Some(CompletionKind::Workflows),
+        "id" if command.get_name() == "inspect" => Some(CompletionKind::Workflows),
+        "key" => Some(CompletionKind::Settings),
+        "code" => Some(CompletionKind::Codes),
         _ => None,
     }
 }
 
-fn all(names: Names) -> Vec<String> {
-    match names {
-        Names::Runs => runs().unwrap_or_default(),
-        Names::Workflows => workflows().unwrap_or_default(),
-        Names::Settings => Key::ALL.iter().map(|key| key.as_str().to_owned()).collect(),
-        Names::Codes => workrail_core::explain::topics().into_iter().map(|topic| topic.code).collect(),
+fn all(kind: CompletionKind) -> Vec<String> {
+    match kind {
+        CompletionKind::Runs => runs().unwrap_or_default(),
+        CompletionKind::Workflows => workflows().unwrap_or_default(),
+        CompletionKind::Settings => Key::ALL.iter().map(|key| key.as_str().to_owned()).collect(),
+        CompletionKind::Codes => {
+            workrail_core::explain::topics().into_iter().map(|topic| topic.code).collect()
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use workrail_engine::upkeep::Keys;
 use workrail_model::keyring::HttpSecret;
 use workrail_ports::keyring::KeyringError;
 
-use crate::confirm::{self, Confirmation};
+use crate::confirm::{self, UserConfirmation};
 use crate::outcome::{Failure, Format};
 use crate::output::{self, Tone};
 use crate::store_kind::StoreKind;
@@ -26,7 +26,7 @@ pub(super) fn show(format: Format) -> Result<(), Failure> {
     Ok(())
 }
 
-pub(super) fn new(confirmation: Confirmation, format: Format) -> Result<(), Failure> {
+pub(super) fn new(confirmation: UserConfirmation, format: Format) -> Result<(), Failure> {
     let engine = wiring::open_existing_default()?;
     match engine.keys() {
         Ok(Some(_)) => {
@@ -84,7 +84,7 @@ pub(super) fn http_secret(format: Format) -> Result<(), Failure> {
     Ok(())
 }
 
-pub(super) fn new_http_secret(confirmation: Confirmation, format: Format) -> Result<(), Failure> {
+pub(super) fn new_http_secret(confirmation: UserConfirmation, format: Format) -> Result<(), Failure> {
     let machine = wiring::open_directory(settings::current()?)?;
     confirm::typed(
         confirmation,
@@ -116,7 +116,7 @@ fn print_secret(secret: &HttpSecret, format: Format) {
     }
 }
 
-pub(super) fn rotate(confirmation: Confirmation, format: Format) -> Result<(), Failure> {
+pub(super) fn rotate(confirmation: UserConfirmation, format: Format) -> Result<(), Failure> {
     let engine = wiring::open_existing_default()?;
     let before = engine
         .keys()?

@@ -15,7 +15,7 @@ use clap::{Args, Subcommand};
 use workrail_model::retention::Ttl;
 
 use crate::outcome::{self, EXIT_CODES, Format};
-use crate::output::{self, Progress, Tone};
+use crate::output::{self, ProgressDisplay, Tone};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum UpkeepCommand {
@@ -262,14 +262,14 @@ pub(crate) fn run(command: UpkeepCommand) -> ExitCode {
         UpkeepCommand::Keys(KeysCommand::Show { json }) => (keys::show(Format::json_if(json)), json),
         UpkeepCommand::Keys(KeysCommand::HttpSecret { new, yes, json }) => {
             let format = Format::json_if(json);
-            let confirmation = crate::confirm::Confirmation::given_if(yes);
+            let confirmation = crate::confirm::UserConfirmation::given_if(yes);
             (if new { keys::new_http_secret(confirmation, format) } else { keys::http_secret(format) }, json)
         }
         UpkeepCommand::Keys(KeysCommand::New { yes, json }) => {
-            (keys::new(crate::confirm::Confirmation::given_if(yes), Format::json_if(json)), json)
+            (keys::new(crate::confirm::UserConfirmation::given_if(yes), Format::json_if(json)), json)
         }
         UpkeepCommand::Keys(KeysCommand::Rotate { yes, json }) => {
-            (keys::rotate(crate::confirm::Confirmation::given_if(yes), Format::json_if(json)), json)
+            (keys::rotate(crate::confirm::UserConfirmation::given_if(yes), Format::json_if(json)), json)
         }
     };
     outcome::finish(done, Format::json_if(json))
@@ -278,7 +278,7 @@ pub(crate) fn run(command: UpkeepCommand) -> ExitCode {
 /// A progress bar that restarts when another count begins.
 pub(crate) struct PhaseProgress {
     what: &'static str,
-    bar: Option<(u64, Progress)>,
+    bar: Option<(u64, ProgressDisplay)>,
 }
 
 impl PhaseProgress {
@@ -288,7 +288,7 @@ impl PhaseProgress {
 
     pub(crate) fn at(&mut self, done: u64, total: u64) {
         if self.bar.as_ref().is_none_or(|(known, _)| *known != total) {
-            self.bar = Some((total, Progress::new(self.what, total)));
+            self.bar = Some((total, ProgressDisplay::new(self.what, total)));
         }
         if let Some((_, bar)) = &self.bar {
             bar.at(done);

@@ -9,7 +9,7 @@ use workrail_host::folders;
 use workrail_model::id::SessionId;
 
 use super::{PhaseProgress, RepairArguments};
-use crate::confirm::{self, Confirmation};
+use crate::confirm::{self, UserConfirmation};
 use crate::name;
 use crate::outcome::{Failure, Format};
 use crate::output::{self, Tone};
@@ -74,7 +74,7 @@ fn repair_log(
             return Ok(planned);
         }
     }
-    let confirmation = Confirmation::given_if(arguments.yes);
+    let confirmation = UserConfirmation::given_if(arguments.yes);
     confirm::typed(confirmation, "Type the session's id to repair it:", &[session.to_string()])?;
     Ok(engine.repair(session, ApplyMode::Real)?)
 }

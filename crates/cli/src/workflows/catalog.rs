@@ -25,7 +25,7 @@ pub(crate) enum CatalogCommand {
     #[command(after_help = format!(
         "{EXIT_CODES}\n\nExamples:\n  workrail workflow list\n  workrail workflow list --query review --tag coding\n  workrail workflow list --problems"
     ))]
-    List(ListArguments),
+    List(ListWorkflowsArguments),
     /// Show a workflow: its description, source, plan and requirements.
     #[command(after_help = format!(
         "{EXIT_CODES}\n\nExamples:\n  workrail workflow inspect wr.code_review\n  workrail workflow inspect --run amber-falcon"
@@ -34,7 +34,7 @@ pub(crate) enum CatalogCommand {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct ListArguments {
+pub(crate) struct ListWorkflowsArguments {
     /// Only workflows with all these words in the id, name, description or tags.
     #[arg(long)]
     query: Option<String>,
@@ -90,7 +90,7 @@ fn workspace(named: Option<&str>) -> Result<Option<WorkspacePath>, Failure> {
     path.map(Some).ok_or_else(|| Failure::Call(format!("`{named}` is not a folder.")))
 }
 
-fn list(arguments: ListArguments) -> Result<(), Failure> {
+fn list(arguments: ListWorkflowsArguments) -> Result<(), Failure> {
     let workspace = workspace(arguments.workspace.as_deref())?;
     let catalog = Catalog::new(Arc::new(settings::sources()?));
     let filter = Filter { tags: arguments.tag, query: arguments.query };

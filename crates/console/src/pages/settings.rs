@@ -15,7 +15,7 @@ use super::layout::token;
 use super::{Page, PagePart, counted, table, ticked, time};
 use super::{checks, passkeys};
 use crate::administration::{
-    Administration, ClientInfo, ClientState, DoctorFinding, DoctorLevel, SourceInfo,
+    Administration, ClientInfo, ClientState, DoctorFindingView, DoctorLevel, SourceInfo,
 };
 use crate::changes::PLANNED;
 use crate::state::Console;
@@ -455,8 +455,8 @@ fn clients(found: &[ClientInfo]) -> Markup {
     }
 }
 
-fn health(console: &Console, found: &[DoctorFinding]) -> Markup {
-    let row = |finding: &DoctorFinding| {
+fn health(console: &Console, found: &[DoctorFindingView]) -> Markup {
+    let row = |finding: &DoctorFindingView| {
         let level = match finding.level {
             DoctorLevel::Good => html! { span.good { "ok" } },
             DoctorLevel::Warning => html! { span.warn { "warning" } },

@@ -4,13 +4,13 @@ use serde_json::{Value as Json, json};
 use workrail_host::sources::{Mirror, Sources, SyncError, Synced};
 
 use crate::outcome::{Failure, Format};
-use crate::output::{self, Progress, Tone};
+use crate::output::{self, ProgressDisplay, Tone};
 use crate::settings::{self};
 
 pub(super) fn sync(names: &[String], format: Format) -> Result<(), Failure> {
     let sources = settings::sources()?;
     let mirrors = wanted(&sources, names)?;
-    let progress = Progress::new("fetching", mirrors.len() as u64);
+    let progress = ProgressDisplay::new("fetching", mirrors.len() as u64);
     let mut results = Vec::new();
     for (position, mirror) in mirrors.iter().enumerate() {
         progress.at(position as u64);
