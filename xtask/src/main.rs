@@ -4,10 +4,10 @@
 
 #![expect(clippy::print_stdout, reason = "a command-line tool answers on stdout")]
 
-mod artifact;
 mod docs;
 mod findings;
 mod generate;
+mod generated_file;
 mod layers;
 mod licences;
 mod root;
@@ -41,8 +41,8 @@ enum Task {
 fn main() -> Result<ExitCode> {
     let root = root::find()?;
     let (name, findings) = match Cli::parse().task {
-        Task::Gen => ("gen", artifact::write_all(&root, &generate::artifacts()?)?),
-        Task::Verify => ("verify", artifact::verify(&root, &generate::artifacts()?)?),
+        Task::Gen => ("gen", generated_file::write_all(&root, &generate::generated_files()?)?),
+        Task::Verify => ("verify", generated_file::verify(&root, &generate::generated_files()?)?),
         Task::CheckLayers => ("check-layers", layers::check(&root)?),
         Task::CheckDocs => ("check-docs", docs::check(&root)?),
     };

@@ -13,13 +13,13 @@ pub(crate) fn find() -> Result<PathBuf> {
 
 /// A text file of the repository.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct SourceFile {
+pub(crate) struct RepositoryFile {
     /// Relative to the root, with `/`.
     pub(crate) path: String,
     pub(crate) text: String,
 }
 
-impl SourceFile {
+impl RepositoryFile {
     pub(crate) fn has_extension(&self, extension: &str) -> bool {
         Path::new(&self.path).extension().is_some_and(|found| found == extension)
     }
@@ -27,7 +27,7 @@ impl SourceFile {
 
 /// All text files that git tracks or would track, sorted by path. A new file is checked before its first commit, so
 /// that a check gives the same result before and after.
-pub(crate) fn text_files(root: &Path) -> Result<Vec<SourceFile>> {
+pub(crate) fn text_files(root: &Path) -> Result<Vec<RepositoryFile>> {
     let output = Command::new("git")
         .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
         .current_dir(root)
@@ -48,7 +48,7 @@ pub(crate) fn text_files(root: &Path) -> Result<Vec<SourceFile>> {
         }
         let bytes = std::fs::read(&on_disk).with_context(|| format!("reading {path}"))?;
         if let Ok(text) = String::from_utf8(bytes) {
-            files.push(SourceFile { path: path.to_owned(), text });
+            files.push(RepositoryFile { path: path.to_owned(), text });
         }
     }
     Ok(files)

@@ -5,19 +5,19 @@ use std::collections::BTreeSet;
 use workrail_model::error::ErrorCode;
 
 use crate::findings::Findings;
-use crate::root::SourceFile;
+use crate::root::RepositoryFile;
 
 const FOLDER: &str = "crates/model/codes/";
 
 /// What an agent or a user needs in order to continue.
 const PARTS: [&str; 3] = ["**What.**", "**Why it matters.**", "**What to do.**"];
 
-pub(super) fn check(files: &[SourceFile]) -> Findings {
+pub(super) fn check(files: &[RepositoryFile]) -> Findings {
     let codes = ErrorCode::ALL.iter().map(|code| code.as_str()).collect();
     check_pages(&codes, files)
 }
 
-fn check_pages(codes: &BTreeSet<&str>, files: &[SourceFile]) -> Findings {
+fn check_pages(codes: &BTreeSet<&str>, files: &[RepositoryFile]) -> Findings {
     let mut findings = Findings::default();
     let mut without_page = codes.clone();
     for file in files {
@@ -47,8 +47,10 @@ mod tests {
 
     #[test]
     fn pages_and_codes_must_match_and_pages_must_be_complete() {
-        let page =
-            |name: &str, text: &str| SourceFile { path: format!("{FOLDER}{name}.md"), text: text.to_owned() };
+        let page = |name: &str, text: &str| RepositoryFile {
+            path: format!("{FOLDER}{name}.md"),
+            text: text.to_owned(),
+        };
         let whole = "# A\n\n**What.** x\n\n**Why it matters.** y\n\n**What to do.** z\n";
         let files = [page("A", whole), page("OLD", "# OLD\n**What.**\n**Why it matters.**\n")];
         assert_eq!(

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::findings::Findings;
-use crate::root::SourceFile;
+use crate::root::RepositoryFile;
 
 const DOCUMENT: &str = "docs/guarantees.md";
 
@@ -15,12 +15,12 @@ const DOCUMENT: &str = "docs/guarantees.md";
 const NOT_SCANNED: &str = "xtask/";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Status {
+enum GuaranteeStatus {
     Kept,
     Planned,
 }
 
-pub(super) fn check(files: &[SourceFile]) -> Findings {
+pub(super) fn check(files: &[RepositoryFile]) -> Findings {
     let mut findings = Findings::default();
     let Some(document) = files.iter().find(|file| file.path == DOCUMENT) else {
         findings.problem(format!("{DOCUMENT} is missing"));
@@ -49,10 +49,10 @@ pub(super) fn check(files: &[SourceFile]) -> Findings {
     }
     for (number, status) in &declared {
         match status {
-            Status::Planned if cited_by_code.contains(number) => {}
-            Status::Planned => findings.note(format!("G{number} is planned and not cited yet")),
-            Status::Kept if cited_by_tests.contains(number) => {}
-            Status::Kept => findings.problem(format!(
+            GuaranteeStatus::Planned if cited_by_code.contains(number) => {}
+            GuaranteeStatus::Planned => findings.note(format!("G{number} is planned and not cited yet")),
+            GuaranteeStatus::Kept if cited_by_tests.contains(number) => {}
+            GuaranteeStatus::Kept => findings.problem(format!(
                 "G{number} is cited in no test: name it above the test that proves it, or mark it `(planned)`"
             )),
         }
@@ -61,7 +61,7 @@ pub(super) fn check(files: &[SourceFile]) -> Findings {
 }
 
 /// The line from which a file is a test; `None` if it has none.
-fn first_test_line(file: &SourceFile) -> Option<usize> {
+fn first_test_line(file: &RepositoryFile) -> Option<usize> {
     if !file.has_extension("rs") {
         return None;
     }
@@ -78,12 +78,12 @@ fn first_test_line(file: &SourceFile) -> Option<usize> {
     module.map(|position| position + 1)
 }
 
-fn is_scanned(file: &SourceFile) -> bool {
+fn is_scanned(file: &RepositoryFile) -> bool {
     let known = ["rs", "md", "toml", "sh"].iter().any(|extension| file.has_extension(extension));
     known && file.path != DOCUMENT && file.path != "CHANGELOG.md" && !file.path.starts_with(NOT_SCANNED)
 }
 
-fn declared(text: &str, findings: &mut Findings) -> BTreeMap<u32, Status> {
+fn declared(text: &str, findings: &mut Findings) -> BTreeMap<u32, GuaranteeStatus> {
     let mut declared = BTreeMap::new();
     for heading in text.lines().filter_map(|line| line.strip_prefix("### G")) {
         let digits = heading.split(|c: char| !c.is_ascii_digit()).next().unwrap_or_default();
@@ -91,7 +91,8 @@ fn declared(text: &str, findings: &mut Findings) -> BTreeMap<u32, Status> {
             findings.problem(format!("{DOCUMENT}: the heading `G{heading}` has no number"));
             continue;
         };
-        let status = if heading.ends_with("(planned)") { Status::Planned } else { Status::Kept };
+        let status =
+            if heading.ends_with("(planned)") { GuaranteeStatus::Planned } else { GuaranteeStatus::Kept };
         if declared.insert(number, status).is_some() {
             findings.problem(format!("{DOCUMENT} has G{number} twice"));
         }
@@ -149,8 +150,8 @@ fn is_word(character: char) -> bool {
 mod tests {
     use super::*;
 
-    fn file(path: &str, text: &str) -> SourceFile {
-        SourceFile { path: path.to_owned(), text: text.to_owned() }
+    fn file(path: &str, text: &str) -> RepositoryFile {
+        RepositoryFile { path: path.to_owned(), text: text.to_owned() }
     }
 
     fn cited(text: &str) -> Vec<(u32, u32)> {

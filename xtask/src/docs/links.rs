@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use crate::findings::Findings;
-use crate::root::SourceFile;
+use crate::root::RepositoryFile;
 
-pub(super) fn check(repository: &Path, files: &[SourceFile]) -> Findings {
+pub(super) fn check(repository: &Path, files: &[RepositoryFile]) -> Findings {
     let pages: BTreeMap<&str, BTreeSet<String>> = files
         .iter()
         .filter(|file| file.has_extension("md"))
@@ -122,13 +122,13 @@ fn anchors(text: &str) -> BTreeSet<String> {
 mod tests {
     use super::*;
 
-    fn file(path: &str, text: &str) -> SourceFile {
-        SourceFile { path: path.to_owned(), text: text.to_owned() }
+    fn file(path: &str, text: &str) -> RepositoryFile {
+        RepositoryFile { path: path.to_owned(), text: text.to_owned() }
     }
 
-    fn problems(files: &[SourceFile]) -> Vec<String> {
+    fn problems(files: &[RepositoryFile]) -> Vec<String> {
         let root = tempfile::tempdir().unwrap();
-        for SourceFile { path, text } in files {
+        for RepositoryFile { path, text } in files {
             let on_disk = root.path().join(path);
             std::fs::create_dir_all(on_disk.parent().unwrap()).unwrap();
             std::fs::write(on_disk, text).unwrap();

@@ -1,7 +1,7 @@
 //! Machine-specific paths: a file that contains one was written for one machine.
 
 use crate::findings::Findings;
-use crate::root::SourceFile;
+use crate::root::RepositoryFile;
 
 /// Written in two halves, so that this file does not contain what it looks for.
 const FOLDERS: [&str; 2] = [concat!("/wo", "rk/"), concat!("/ro", "ot/")];
@@ -10,7 +10,7 @@ const HOMES: [&str; 2] = [concat!("/ho", "me/"), concat!("/Us", "ers/")];
 /// Placeholder names in examples and tests.
 const ANYONE: [&str; 4] = ["me", "someone", "user", "you"];
 
-pub(super) fn check(files: &[SourceFile]) -> Findings {
+pub(super) fn check(files: &[RepositoryFile]) -> Findings {
     let mut findings = Findings::default();
     for file in files {
         for (index, line) in file.text.lines().enumerate() {
@@ -59,7 +59,7 @@ mod tests {
         for (folder, rest) in
             [(FOLDERS[0], "x"), (FOLDERS[1], ".cargo"), (HOMES[0], "ada/x"), (HOMES[1], "ada/x")]
         {
-            let file = SourceFile { path: "a.md".to_owned(), text: format!("\nsee `{folder}{rest}`\n") };
+            let file = RepositoryFile { path: "a.md".to_owned(), text: format!("\nsee `{folder}{rest}`\n") };
             let findings = check(&[file]);
             assert!(findings.problems()[0].starts_with("a.md:2 holds the machine path"), "{folder}");
         }

@@ -9,9 +9,9 @@ use workrail_core::compile::{Code, EXAMPLE_FILES, format_reference, workflow_sch
 use workrail_core::explain::diagnostic_page;
 
 use super::markdown::cell;
-use crate::artifact::{Artifact, MARK};
+use crate::generated_file::{GeneratedFile, MARK};
 
-pub(super) fn artifacts() -> Result<Vec<Artifact>> {
+pub(super) fn generated_files() -> Result<Vec<GeneratedFile>> {
     Ok(vec![
         json("schemas/workflow.schema.json", workflow_schema())?,
         json("schemas/builtins.json", builtins::registry())?,
@@ -21,15 +21,15 @@ pub(super) fn artifacts() -> Result<Vec<Artifact>> {
     ])
 }
 
-fn json(path: &str, mut value: Value) -> Result<Artifact> {
+fn json(path: &str, mut value: Value) -> Result<GeneratedFile> {
     let members = value.as_object_mut().with_context(|| format!("{path} is an object"))?;
     members.insert("$comment".to_owned(), Value::from(MARK));
     let text = serde_json::to_string_pretty(&value).with_context(|| format!("printing {path}"))?;
-    Ok(Artifact { path: path.to_owned(), content: format!("{text}\n") })
+    Ok(GeneratedFile { path: path.to_owned(), content: format!("{text}\n") })
 }
 
 /// Ids and purposes; schemas and texts are in `schemas/builtins.json`.
-fn builtins_page() -> Artifact {
+fn builtins_page() -> GeneratedFile {
     let mut page = format!(
         "<!-- {MARK} -->\n# Builtins\n\nWhat workflows may refer to. All of it is part of WorkRail; "
     );
@@ -80,7 +80,7 @@ fn builtins_page() -> Artifact {
             .map(|(id, purpose)| ((*id).to_owned(), (*purpose).to_owned()))
             .collect(),
     );
-    Artifact { path: "docs/reference/builtins.md".to_owned(), content: page }
+    GeneratedFile { path: "docs/reference/builtins.md".to_owned(), content: page }
 }
 
 /// What the contract is for, and the minimum content of its artifact.
@@ -113,7 +113,7 @@ fn template_text(template: &builtins::Template) -> String {
 }
 
 /// Every object and field of workflow files.
-fn format_page() -> Artifact {
+fn format_page() -> GeneratedFile {
     let mut page = format!(
         "<!-- {MARK} -->\n# Workflow format\n\nEvery object and field of a workflow file. [Writing \
          workflows](../authoring.md) explains how to use them. A field that is not listed here is an error.\n\n\
@@ -135,7 +135,7 @@ fn format_page() -> Artifact {
                 .expect("string write");
         }
     }
-    Artifact { path: "docs/reference/workflow-format.md".to_owned(), content: page }
+    GeneratedFile { path: "docs/reference/workflow-format.md".to_owned(), content: page }
 }
 
 fn example_links() -> String {
@@ -145,7 +145,7 @@ fn example_links() -> String {
     links.collect::<Vec<_>>().join(", ")
 }
 
-fn diagnostics_page() -> Artifact {
+fn diagnostics_page() -> GeneratedFile {
     let mut page = format!(
         "<!-- {MARK} -->\n# Diagnostics\n\nWhat `workrail workflow validate` can say about a workflow file. Each comes with the \
          place, the reason and a fix. `workrail explain CODE` prints a row of this page.\n\n\
@@ -158,5 +158,5 @@ fn diagnostics_page() -> Artifact {
         writeln!(page, "| `{}` | {severity} | {what} | {why} | {remedy} |", code.as_str())
             .expect("string write");
     }
-    Artifact { path: "docs/reference/diagnostics.md".to_owned(), content: page }
+    GeneratedFile { path: "docs/reference/diagnostics.md".to_owned(), content: page }
 }

@@ -6,9 +6,9 @@ use workrail_host::config::variable;
 use workrail_host::env_vars;
 use workrail_model::config::{Applies, Key, RestartTrigger};
 
-use crate::artifact::{Artifact, MARK};
+use crate::generated_file::{GeneratedFile, MARK};
 
-pub(super) fn artifact() -> Artifact {
+pub(super) fn generated_file() -> GeneratedFile {
     let mut page = format!("<!-- {MARK} -->\n# Settings\n\n");
     page.push_str(
         "One file, `workrail/config.toml` in the user's config directory (`workrail config path` prints where). An \
@@ -38,5 +38,5 @@ pub(super) fn artifact() -> Artifact {
     for known in env_vars::ALL.iter().filter(|known| !of_a_key(known.name)) {
         writeln!(page, "| `{}` | {} |", known.name, known.what).expect("string write");
     }
-    Artifact { path: "docs/reference/config.md".to_owned(), content: page }
+    GeneratedFile { path: "docs/reference/config.md".to_owned(), content: page }
 }

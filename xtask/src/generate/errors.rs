@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 
 use workrail_model::error::ErrorCode;
 
-use crate::artifact::{Artifact, MARK};
+use crate::generated_file::{GeneratedFile, MARK};
 
-pub(super) fn artifact() -> Artifact {
+pub(super) fn generated_file() -> GeneratedFile {
     let mut page = format!("<!-- {MARK} -->\n# Errors\n\n");
     page.push_str(
         "Every error that an agent, a person or a program sees has one of these codes, a machine-readable \
@@ -22,7 +22,7 @@ pub(super) fn artifact() -> Artifact {
         page.push('\n');
         page.push_str(&below_the_title(code.page()));
     }
-    Artifact { path: "docs/reference/errors.md".to_owned(), content: page }
+    GeneratedFile { path: "docs/reference/errors.md".to_owned(), content: page }
 }
 
 /// The page with its headings one level lower, ending in one line feed.
@@ -41,7 +41,7 @@ mod tests {
 
     #[test]
     fn every_code_is_listed_and_has_its_page() {
-        let page = artifact().content;
+        let page = generated_file().content;
         for code in ErrorCode::ALL {
             assert!(page.contains(&format!("\n## {}\n", code.as_str())), "{}", code.as_str());
         }

@@ -9,9 +9,9 @@ use workrail_model::event::{Event, EventKind, ScopeRule};
 
 use super::markdown::{code_list, field_table, ref_name, type_text};
 use super::schemas;
-use crate::artifact::{Artifact, MARK};
+use crate::generated_file::{GeneratedFile, MARK};
 
-pub(super) fn artifact() -> Result<Artifact> {
+pub(super) fn generated_file() -> Result<GeneratedFile> {
     let schema = schemas::of::<Event>("")?;
     let mut page = format!("<!-- {MARK} -->\n# Events\n\n");
     page.push_str(
@@ -22,7 +22,7 @@ pub(super) fn artifact() -> Result<Artifact> {
     page.push_str(&field_table(&schema).context("the envelope has fields")?);
     push_kinds(&mut page, &schema)?;
     push_types(&mut page, &schema)?;
-    Ok(Artifact { path: "docs/reference/events.md".to_owned(), content: page })
+    Ok(GeneratedFile { path: "docs/reference/events.md".to_owned(), content: page })
 }
 
 fn push_kinds(page: &mut String, schema: &Value) -> Result<()> {
@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn every_kind_has_a_section_with_its_payload() {
-        let page = artifact().unwrap().content;
+        let page = generated_file().unwrap().content;
         for kind in EventKind::ALL {
             assert!(page.contains(&format!("\n### {}\n", kind.as_str())), "{}", kind.as_str());
         }
@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn every_linked_type_has_a_section() {
-        let page = artifact().unwrap().content;
+        let page = generated_file().unwrap().content;
         let sections: BTreeSet<String> =
             page.lines().filter_map(|line| line.strip_prefix("### ")).map(str::to_lowercase).collect();
         for link in page.split("](#").skip(1).filter_map(|rest| rest.split(')').next()) {

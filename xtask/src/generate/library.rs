@@ -13,9 +13,9 @@ use workrail_core::discover::older_names;
 use workrail_host::sources::bundled;
 use workrail_model::compiled::CompiledWorkflow;
 
-use crate::artifact::{Artifact, MARK};
+use crate::generated_file::{GeneratedFile, MARK};
 
-pub(super) fn artifacts() -> Result<Vec<Artifact>> {
+pub(super) fn generated_files() -> Result<Vec<GeneratedFile>> {
     let workflows: Vec<CompiledWorkflow> =
         bundled().map(|(file, text)| compiled(file, text)).collect::<Result<_>>()?;
     Ok(vec![hashes(&workflows)?, page(&workflows)])
@@ -35,7 +35,7 @@ fn routines() -> impl Iterator<Item = &'static Template> {
     builtins::templates().iter().filter(|template| template.id != builtins::PROBE_TEMPLATE)
 }
 
-fn hashes(workflows: &[CompiledWorkflow]) -> Result<Artifact> {
+fn hashes(workflows: &[CompiledWorkflow]) -> Result<GeneratedFile> {
     let mut own = Map::new();
     for workflow in workflows {
         own.insert(workflow.workflow_id.to_string(), Value::from(hash(workflow)?));
@@ -51,14 +51,14 @@ fn hashes(workflows: &[CompiledWorkflow]) -> Result<Artifact> {
     }
     let value = json!({ "$comment": MARK, "routines": injected, "workflows": own });
     let text = serde_json::to_string_pretty(&value).context("printing the hashes")?;
-    Ok(Artifact { path: "fixtures/bundled-hashes.json".to_owned(), content: format!("{text}\n") })
+    Ok(GeneratedFile { path: "fixtures/bundled-hashes.json".to_owned(), content: format!("{text}\n") })
 }
 
 fn hash(workflow: &CompiledWorkflow) -> Result<String> {
     Ok(workflow.hash().with_context(|| format!("hashing {}", workflow.workflow_id))?.to_string())
 }
 
-fn page(workflows: &[CompiledWorkflow]) -> Artifact {
+fn page(workflows: &[CompiledWorkflow]) -> GeneratedFile {
     let mut page = format!(
         "<!-- {MARK} -->\n# The library\n\nWhat ships with WorkRail. `workrail workflow preview ID` shows a plan, `workrail workflow test \
          FILE` runs the test script next to a file in `workflows`.\n\n## Workflows\n\nIds that start with `wr.routine-` are \
@@ -92,7 +92,7 @@ fn page(workflows: &[CompiledWorkflow]) -> Artifact {
     for (old, new) in older_names() {
         writeln!(page, "| `{old}` | `{new}` |").expect("string write");
     }
-    Artifact { path: "docs/reference/library.md".to_owned(), content: page }
+    GeneratedFile { path: "docs/reference/library.md".to_owned(), content: page }
 }
 
 fn cell(text: &str) -> String {

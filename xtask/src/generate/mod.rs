@@ -14,31 +14,31 @@ mod tools;
 
 use anyhow::Result;
 
-use crate::artifact::Artifact;
+use crate::generated_file::GeneratedFile;
 
-/// Every generated file. A new kind of artifact must be added here and nowhere else.
-pub(crate) fn artifacts() -> Result<Vec<Artifact>> {
-    let mut artifacts = schemas::artifacts()?;
-    artifacts.extend(authoring::artifacts()?);
-    artifacts.extend(library::artifacts()?);
-    artifacts.extend(tools::artifacts()?);
-    artifacts.push(events::artifact()?);
-    artifacts.push(errors::artifact());
-    artifacts.push(config::artifact());
-    artifacts.sort_by(|a, b| a.path.cmp(&b.path));
-    Ok(artifacts)
+/// Every generated file. A new one must be added here and nowhere else.
+pub(crate) fn generated_files() -> Result<Vec<GeneratedFile>> {
+    let mut files = schemas::generated_files()?;
+    files.extend(authoring::generated_files()?);
+    files.extend(library::generated_files()?);
+    files.extend(tools::generated_files()?);
+    files.push(events::generated_file()?);
+    files.push(errors::generated_file());
+    files.push(config::generated_file());
+    files.sort_by(|a, b| a.path.cmp(&b.path));
+    Ok(files)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::artifact::MARK;
+    use crate::generated_file::MARK;
 
     #[test]
-    fn every_artifact_is_marked_ends_with_one_line_feed_and_has_its_own_path() {
-        let artifacts = artifacts().unwrap();
-        assert!(artifacts.is_sorted_by(|a, b| a.path < b.path));
-        for Artifact { path, content } in &artifacts {
+    fn every_file_is_marked_ends_with_one_line_feed_and_has_its_own_path() {
+        let files = generated_files().unwrap();
+        assert!(files.is_sorted_by(|a, b| a.path < b.path));
+        for GeneratedFile { path, content } in &files {
             assert!(content.lines().take(2).any(|line| line.contains(MARK)), "{path}");
             assert!(content.ends_with('\n') && !content.ends_with("\n\n"), "{path}");
         }
@@ -46,6 +46,6 @@ mod tests {
 
     #[test]
     fn generating_twice_gives_the_same_bytes() {
-        assert_eq!(artifacts().unwrap(), artifacts().unwrap());
+        assert_eq!(generated_files().unwrap(), generated_files().unwrap());
     }
 }

@@ -13,9 +13,9 @@ use workrail_model::event::Event;
 use workrail_model::manifest::ManifestRecord;
 use workrail_model::snapshot::ExecutionSnapshot;
 
-use crate::artifact::{Artifact, MARK};
+use crate::generated_file::{GeneratedFile, MARK};
 
-pub(super) fn artifacts() -> Result<Vec<Artifact>> {
+pub(super) fn generated_files() -> Result<Vec<GeneratedFile>> {
     [
         ("bundle", of::<Bundle>("An exported session.")?),
         ("compiled-workflow", of::<CompiledWorkflow>("A compiled workflow, pinned under its hash.")?),
@@ -29,24 +29,24 @@ pub(super) fn artifacts() -> Result<Vec<Artifact>> {
         // Keys come out sorted: serde_json's map is a B-tree as long as `preserve_order` is off, which `check-layers`
         // enforces.
         let text = serde_json::to_string_pretty(&schema).with_context(|| format!("printing {name}"))?;
-        Ok(Artifact { path: format!("schemas/durable/{name}.json"), content: format!("{text}\n") })
+        Ok(GeneratedFile { path: format!("schemas/durable/{name}.json"), content: format!("{text}\n") })
     })
     .chain([report(), comparison()])
     .collect()
 }
 
 /// What `workrail report --format json` prints: a view, not durable, with its own version.
-fn report() -> Result<Artifact> {
+fn report() -> Result<GeneratedFile> {
     let schema = of::<Report>("What was done in a session or a run.")?;
     let text = serde_json::to_string_pretty(&schema).context("printing report")?;
-    Ok(Artifact { path: "schemas/report.json".to_owned(), content: format!("{text}\n") })
+    Ok(GeneratedFile { path: "schemas/report.json".to_owned(), content: format!("{text}\n") })
 }
 
 /// What `workrail compare --json` prints: a view, like a report.
-fn comparison() -> Result<Artifact> {
+fn comparison() -> Result<GeneratedFile> {
     let schema = of::<Comparison>("Two branches, attempts or runs side by side.")?;
     let text = serde_json::to_string_pretty(&schema).context("printing comparison")?;
-    Ok(Artifact { path: "schemas/comparison.json".to_owned(), content: format!("{text}\n") })
+    Ok(GeneratedFile { path: "schemas/comparison.json".to_owned(), content: format!("{text}\n") })
 }
 
 /// The schema of one type, with our mark and a description of the record.
@@ -64,7 +64,7 @@ mod tests {
 
     #[test]
     fn the_mark_is_the_first_key_and_the_dialect_is_named() {
-        for Artifact { path, content } in artifacts().unwrap() {
+        for GeneratedFile { path, content } in generated_files().unwrap() {
             assert!(content.starts_with(&format!("{{\n  \"$comment\": \"{MARK}\",\n")), "{path}");
             let schema: Value = serde_json::from_str(&content).unwrap();
             assert_eq!(schema["$schema"], "https://json-schema.org/draft/2020-12/schema", "{path}");
@@ -86,7 +86,7 @@ mod tests {
                 Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
             }
         }
-        for Artifact { content, .. } in artifacts().unwrap() {
+        for GeneratedFile { content, .. } in generated_files().unwrap() {
             let schema: Value = serde_json::from_str(&content).unwrap();
             walk(&schema, &schema);
         }

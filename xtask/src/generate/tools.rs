@@ -12,10 +12,10 @@ use workrail_model::resume::ResumeBody;
 use workrail_model::session::SessionBody;
 
 use super::schemas;
-use crate::artifact::{Artifact, MARK};
+use crate::generated_file::{GeneratedFile, MARK};
 
-pub(super) fn artifacts() -> Result<Vec<Artifact>> {
-    let mut artifacts = Vec::new();
+pub(super) fn generated_files() -> Result<Vec<GeneratedFile>> {
+    let mut files = Vec::new();
     let mut page = format!(
         "<!-- {MARK} -->\n# MCP tools\n\nServed by `workrail mcp`. A reply's data is in its `_meta[\"workrail/reply\"]`; \
          the schema is `schemas/mcp/reply.json`.\n"
@@ -37,25 +37,25 @@ pub(super) fn artifacts() -> Result<Vec<Artifact>> {
             "$comment": MARK, "name": name, "title": tool.title, "description": description,
             "inputSchema": *tool.input_schema,
         });
-        artifacts.push(file(&format!("schemas/mcp/{name}.json"), &value)?);
+        files.push(file(&format!("schemas/mcp/{name}.json"), &value)?);
     }
     let reply = "The data of a reply of start_workflow, continue_workflow and checkpoint_workflow.";
-    artifacts.push(file("schemas/mcp/reply.json", &schemas::of::<ReplyBody>(reply)?)?);
+    files.push(file("schemas/mcp/reply.json", &schemas::of::<ReplyBody>(reply)?)?);
     let list = "The data of an answer of list_workflows.";
-    artifacts.push(file("schemas/mcp/workflows.json", &schemas::of::<WorkflowList>(list)?)?);
+    files.push(file("schemas/mcp/workflows.json", &schemas::of::<WorkflowList>(list)?)?);
     let inspection = "The data of an answer of inspect_workflow.";
-    artifacts.push(file("schemas/mcp/inspection.json", &schemas::of::<WorkflowInspection>(inspection)?)?);
+    files.push(file("schemas/mcp/inspection.json", &schemas::of::<WorkflowInspection>(inspection)?)?);
     let resume = "The data of an answer of resume_session.";
-    artifacts.push(file("schemas/mcp/resume.json", &schemas::of::<ResumeBody>(resume)?)?);
+    files.push(file("schemas/mcp/resume.json", &schemas::of::<ResumeBody>(resume)?)?);
     let run = "The data of an answer of read_run.";
-    artifacts.push(file("schemas/mcp/run.json", &schemas::of::<ReadRunBody>(run)?)?);
+    files.push(file("schemas/mcp/run.json", &schemas::of::<ReadRunBody>(run)?)?);
     let session = "The data of answers about a session without a run.";
-    artifacts.push(file("schemas/mcp/session.json", &schemas::of::<SessionBody>(session)?)?);
-    artifacts.push(Artifact { path: "docs/reference/tools.md".to_owned(), content: page });
-    Ok(artifacts)
+    files.push(file("schemas/mcp/session.json", &schemas::of::<SessionBody>(session)?)?);
+    files.push(GeneratedFile { path: "docs/reference/tools.md".to_owned(), content: page });
+    Ok(files)
 }
 
-fn file(path: &str, value: &Value) -> Result<Artifact> {
+fn file(path: &str, value: &Value) -> Result<GeneratedFile> {
     let text = serde_json::to_string_pretty(value).with_context(|| format!("printing {path}"))?;
-    Ok(Artifact { path: path.to_owned(), content: format!("{text}\n") })
+    Ok(GeneratedFile { path: path.to_owned(), content: format!("{text}\n") })
 }

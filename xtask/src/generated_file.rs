@@ -22,17 +22,17 @@ const GENERATED_ELSEWHERE: [&str; 1] = ["docs/reference/cli.md"];
 
 /// A generated file: a pure function of the code.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Artifact {
+pub(crate) struct GeneratedFile {
     /// Relative to the repository, with `/`.
     pub(crate) path: String,
     pub(crate) content: String,
 }
 
-/// Writes all artifacts and removes generated files that nothing generates any more.
-pub(crate) fn write_all(root: &Path, artifacts: &[Artifact]) -> Result<Findings> {
-    write(root, artifacts)?;
+/// Writes all of them and removes generated files that nothing generates any more.
+pub(crate) fn write_all(root: &Path, files: &[GeneratedFile]) -> Result<Findings> {
+    write(root, files)?;
     let mut findings = Findings::default();
-    for path in extra_files(root, artifacts)? {
+    for path in extra_files(root, files)? {
         let on_disk = root.join(&path);
         if is_marked(&on_disk)? {
             std::fs::remove_file(&on_disk).with_context(|| format!("removing {path}"))?;
@@ -41,16 +41,16 @@ pub(crate) fn write_all(root: &Path, artifacts: &[Artifact]) -> Result<Findings>
             findings.problem(format!("{path} is not generated: it belongs outside the generated folders"));
         }
     }
-    findings.note(format!("{} files generated", artifacts.len()));
+    findings.note(format!("{} files generated", files.len()));
     Ok(findings)
 }
 
 /// Generates into a temporary folder and compares it with the committed files.
-pub(crate) fn verify(root: &Path, artifacts: &[Artifact]) -> Result<Findings> {
+pub(crate) fn verify(root: &Path, files: &[GeneratedFile]) -> Result<Findings> {
     let fresh = tempfile::tempdir().context("making a temporary folder")?;
-    write(fresh.path(), artifacts)?;
+    write(fresh.path(), files)?;
     let mut findings = Findings::default();
-    for Artifact { path, .. } in artifacts {
+    for GeneratedFile { path, .. } in files {
         let expected = std::fs::read(fresh.path().join(path)).with_context(|| format!("reading {path}"))?;
         match std::fs::read(root.join(path)) {
             Ok(found) if found == expected => {}
@@ -61,7 +61,7 @@ pub(crate) fn verify(root: &Path, artifacts: &[Artifact]) -> Result<Findings> {
             Err(error) => return Err(error).with_context(|| format!("reading {path}")),
         }
     }
-    for path in extra_files(root, artifacts)? {
+    for path in extra_files(root, files)? {
         findings.problem(format!("{path} is in a generated folder, but nothing generates it"));
     }
     if !findings.problems().is_empty() {
@@ -70,8 +70,8 @@ pub(crate) fn verify(root: &Path, artifacts: &[Artifact]) -> Result<Findings> {
     Ok(findings)
 }
 
-fn write(root: &Path, artifacts: &[Artifact]) -> Result<()> {
-    for Artifact { path, content } in artifacts {
+fn write(root: &Path, files: &[GeneratedFile]) -> Result<()> {
+    for GeneratedFile { path, content } in files {
         let on_disk = root.join(path);
         if let Some(folder) = on_disk.parent() {
             std::fs::create_dir_all(folder).with_context(|| format!("creating the folder of {path}"))?;
@@ -81,8 +81,8 @@ fn write(root: &Path, artifacts: &[Artifact]) -> Result<()> {
     Ok(())
 }
 
-fn extra_files(root: &Path, artifacts: &[Artifact]) -> Result<BTreeSet<String>> {
-    let known: BTreeSet<&str> = artifacts.iter().map(|artifact| artifact.path.as_str()).collect();
+fn extra_files(root: &Path, files: &[GeneratedFile]) -> Result<BTreeSet<String>> {
+    let known: BTreeSet<&str> = files.iter().map(|file| file.path.as_str()).collect();
     let mut extra = BTreeSet::new();
     let mut folders: Vec<PathBuf> = GENERATED_FOLDERS.iter().map(PathBuf::from).collect();
     while let Some(folder) = folders.pop() {
@@ -117,28 +117,28 @@ fn is_marked(path: &Path) -> Result<bool> {
 mod tests {
     use super::*;
 
-    fn artifact(path: &str, content: &str) -> Artifact {
-        Artifact { path: path.to_owned(), content: format!("{MARK}\n{content}") }
+    fn generated(path: &str, content: &str) -> GeneratedFile {
+        GeneratedFile { path: path.to_owned(), content: format!("{MARK}\n{content}") }
     }
 
-    fn problems(root: &Path, artifacts: &[Artifact]) -> Vec<String> {
-        verify(root, artifacts).unwrap().problems().to_vec()
+    fn problems(root: &Path, files: &[GeneratedFile]) -> Vec<String> {
+        verify(root, files).unwrap().problems().to_vec()
     }
 
     #[test]
     fn what_gen_writes_verify_accepts() {
         let root = tempfile::tempdir().unwrap();
-        let artifacts = [artifact("schemas/a.json", "a"), artifact("docs/reference/b.md", "b")];
-        write_all(root.path(), &artifacts).unwrap();
-        assert_eq!(verify(root.path(), &artifacts).unwrap(), Findings::default());
+        let files = [generated("schemas/a.json", "a"), generated("docs/reference/b.md", "b")];
+        write_all(root.path(), &files).unwrap();
+        assert_eq!(verify(root.path(), &files).unwrap(), Findings::default());
     }
 
     #[test]
     fn a_changed_byte_a_missing_file_and_a_stale_file_are_all_named_with_the_fix() {
         let root = tempfile::tempdir().unwrap();
-        let old = [artifact("schemas/a.json", "a"), artifact("schemas/x/stale.json", "s")];
+        let old = [generated("schemas/a.json", "a"), generated("schemas/x/stale.json", "s")];
         write_all(root.path(), &old).unwrap();
-        let new = [artifact("schemas/a.json", "b"), artifact("schemas/missing.json", "m")];
+        let new = [generated("schemas/a.json", "b"), generated("schemas/missing.json", "m")];
         let findings = verify(root.path(), &new).unwrap();
         assert_eq!(
             findings.problems(),
@@ -154,9 +154,9 @@ mod tests {
     #[test]
     fn gen_removes_its_own_files_and_keeps_those_of_users() {
         let root = tempfile::tempdir().unwrap();
-        write_all(root.path(), &[artifact("schemas/stale.json", "s")]).unwrap();
+        write_all(root.path(), &[generated("schemas/stale.json", "s")]).unwrap();
         std::fs::write(root.path().join("schemas/mine.txt"), "by hand").unwrap();
-        let findings = write_all(root.path(), &[artifact("schemas/a.json", "a")]).unwrap();
+        let findings = write_all(root.path(), &[generated("schemas/a.json", "a")]).unwrap();
         assert!(!root.path().join("schemas/stale.json").exists());
         assert!(root.path().join("schemas/mine.txt").exists());
         assert_eq!(findings.problems().len(), 1);
@@ -165,6 +165,6 @@ mod tests {
     #[test]
     fn an_empty_repository_lacks_every_file() {
         let root = tempfile::tempdir().unwrap();
-        assert_eq!(problems(root.path(), &[artifact("schemas/a.json", "a")]), ["schemas/a.json is missing"]);
+        assert_eq!(problems(root.path(), &[generated("schemas/a.json", "a")]), ["schemas/a.json is missing"]);
     }
 }
