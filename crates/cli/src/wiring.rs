@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 
 use camino::{Utf8Path, Utf8PathBuf};
-use workrail_engine::{Engine, Environment, Producer, Store};
+use workrail_engine::{Engine, EngineEnvironment, Store};
 use workrail_host::boot::boot_id;
 use workrail_host::checks::LocalChecks;
 use workrail_host::clock::SystemClock;
@@ -14,6 +14,7 @@ use workrail_host::identity::local_user;
 use workrail_host::sources::Sources;
 use workrail_host::store_password::{store_key, store_password};
 use workrail_host::workspace::{GitObserver, default_workspace};
+use workrail_model::bundle::Producer;
 use workrail_model::config::Key;
 use workrail_model::team::Caller;
 use workrail_ports::file_system::{FsError, FsErrorKind};
@@ -163,7 +164,7 @@ fn engine_over<S: Store>(
     store: S,
 ) -> EngineWithStore<S> {
     let store = Arc::new(store);
-    let environment = Environment {
+    let environment = EngineEnvironment {
         clock: Box::new(SystemClock),
         entropy: Box::new(OsEntropy),
         workflows: sources,

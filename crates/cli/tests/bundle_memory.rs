@@ -7,9 +7,10 @@ use std::io::BufWriter;
 use std::path::Path;
 use std::sync::Arc;
 
-use workrail_engine::{Engine, Environment, ImportMode, Producer};
+use workrail_engine::{Engine, EngineEnvironment, ImportMode};
 use workrail_host::sources::Sources;
 use workrail_host::workspace::GitObserver;
+use workrail_model::bundle::Producer;
 use workrail_model::preferences::Preferences;
 use workrail_model::token::TokenEncoding;
 use workrail_ports::session_store::{LockedSession, SessionStore};
@@ -22,7 +23,7 @@ fn open(root: &Path) -> (Arc<LocalStore<Disk>>, Engine<LocalStore<Disk>>) {
     let disk = Disk::open(camino::Utf8Path::from_path(root).unwrap()).unwrap();
     let store = LocalStore::open(disk, Box::new(SeededEntropy::new(1)), "boot".to_owned()).unwrap();
     let store = Arc::new(store);
-    let environment = Environment {
+    let environment = EngineEnvironment {
         clock: Box::new(FixedClock::default()),
         entropy: Box::new(SeededEntropy::new(1)),
         workflows: Arc::new(Sources::new(None, Vec::new())),

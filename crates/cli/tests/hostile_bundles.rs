@@ -12,9 +12,10 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 use workrail_engine::request::{CheckpointWorkflow, ContinueWorkflow, StartWorkflow};
-use workrail_engine::{Engine, Environment, ImportMode, Producer};
+use workrail_engine::{Engine, EngineEnvironment, ImportMode};
 use workrail_host::sources::Sources;
 use workrail_host::workspace::GitObserver;
+use workrail_model::bundle::Producer;
 use workrail_model::id::SessionId;
 use workrail_model::preferences::Preferences;
 use workrail_model::submission::StepOutput;
@@ -31,7 +32,7 @@ type TestEngine = Engine<LocalStore<Disk>>;
 fn open(root: &Path, seed: u64) -> TestEngine {
     let disk = Disk::open(camino::Utf8Path::from_path(root).unwrap()).unwrap();
     let store = LocalStore::open(disk, Box::new(SeededEntropy::new(seed)), "boot".to_owned()).unwrap();
-    let environment = Environment {
+    let environment = EngineEnvironment {
         clock: Box::new(FixedClock::default()),
         entropy: Box::new(SeededEntropy::new(seed)),
         workflows: Arc::new(Sources::new(None, Vec::new())),

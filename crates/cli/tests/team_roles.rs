@@ -19,11 +19,12 @@ use workrail_engine::request::{
 };
 use workrail_engine::upkeep::{ApplyMode, CleanupPlan, VerifyScope};
 use workrail_engine::{
-    AttemptAwaitingUser, Engine, Environment, ImportMode, Producer, SessionOrRun, UserReply, WaitingStep,
+    AttemptAwaitingUser, Engine, EngineEnvironment, ImportMode, SessionOrRun, UserReply, WaitingStep,
 };
 use workrail_host::sources::Sources;
 use workrail_host::workspace::GitObserver;
 use workrail_model::approval::{ApprovalChannel, ApprovalDecision, ApprovalOrigin, Descent, RequiredProof};
+use workrail_model::bundle::Producer;
 use workrail_model::digest::Sha256;
 use workrail_model::error::{ErrorCode, ErrorEnvelope};
 use workrail_model::event::{CloseChannel, Context};
@@ -331,7 +332,7 @@ fn open(home: &Home, seed: u64) -> TestEngine {
     let utf8 = |path: &Path| camino::Utf8Path::from_path(path).unwrap().to_owned();
     let disk = Disk::open(&utf8(&home.data())).unwrap();
     let store = LocalStore::open(disk, Box::new(SeededEntropy::new(seed)), "boot".to_owned()).unwrap();
-    let environment = Environment {
+    let environment = EngineEnvironment {
         clock: Box::new(FixedClock::default()),
         entropy: Box::new(SeededEntropy::new(seed)),
         workflows: Arc::new(Sources::new(None, vec![utf8(&home.workflows())])),

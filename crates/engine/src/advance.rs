@@ -33,9 +33,9 @@ use crate::catalog::SourceDigests;
 use crate::checks::{CheckDemand, CheckedStep};
 use crate::drift::drift_from;
 use crate::passkeys::ApprovalKeys;
-use crate::reply::{OfferedTokens, Reply, Tokens, sign, sign_stored};
+use crate::reply::{OfferedTokens, Reply, ReplyTokens, sign, sign_stored};
 use crate::request::{ContinueWorkflow, Echo};
-use crate::session_access::Held;
+use crate::session_access::HeldSession;
 use crate::token::Attempts;
 use crate::{Engine, ReplyResult, Store, error, token};
 
@@ -137,7 +137,7 @@ impl<S: Store> Engine<S> {
     /// Decides and records the attempt under the lock, unless its checks have to run first.
     fn attempt(
         &self,
-        held: &mut Held<'_, S::Locked<'_>>,
+        held: &mut HeldSession<'_, S::Locked<'_>>,
         call: &AckCall<'_>,
         workspace: Option<&ObservedWorkspace>,
         checked: Option<&CheckedStep>,
@@ -319,7 +319,7 @@ impl<S: Store> Engine<S> {
         facts: &SessionState,
         run: RunId,
         reference: BlobRef,
-        tokens: &Tokens,
+        tokens: &ReplyTokens,
     ) -> Result<Reply, Box<ErrorEnvelope>> {
         let lost = |cause| error::lost_reply(cause, rehydrate_call(&tokens.state, RunLabel::of(run)));
         let bytes = self.store.blob(reference).map_err(lost)?;
@@ -333,7 +333,7 @@ impl<S: Store> Engine<S> {
         facts: &SessionState,
         at: NodeFacts,
         record: &AdvanceRecord,
-    ) -> Result<Tokens, Box<ErrorEnvelope>> {
+    ) -> Result<ReplyTokens, Box<ErrorEnvelope>> {
         let (node, attempt) = match &record.outcome {
             AdvanceOutcome::Advanced { to_node_id } => {
                 (*to_node_id, derive::next_attempt(record.attempt, *to_node_id))

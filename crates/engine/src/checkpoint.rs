@@ -16,7 +16,7 @@ use workrail_model::team::Act;
 use workrail_model::token::TokenKind;
 use workrail_model::tool::ToolName;
 
-use crate::reply::{OfferedTokens, Reply, Tokens, sign};
+use crate::reply::{OfferedTokens, Reply, ReplyTokens, sign};
 use crate::request::CheckpointWorkflow;
 use crate::token::Attempts;
 use crate::{Engine, ReplyResult, Store, error, session, token};
@@ -93,7 +93,7 @@ impl<S: Store> Engine<S> {
     }
 
     /// The step's own tokens again, and the right to the next checkpoint.
-    fn checkpoint_tokens(&self, facts: &SessionState, at: NodeFacts, attempt: AttemptId) -> Tokens {
+    fn checkpoint_tokens(&self, facts: &SessionState, at: NodeFacts, attempt: AttemptId) -> ReplyTokens {
         let made = derive::checkpoint_node_id(at.node, attempt);
         let attempts = Attempts {
             ack: Some(ack_attempt(facts, at.node, attempt)),

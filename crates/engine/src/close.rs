@@ -13,7 +13,7 @@ use crate::{Engine, Store, error};
 
 /// A run that was closed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ClosedRun {
+pub struct CloseOutcome {
     pub session: SessionId,
     pub run: RunId,
     pub label: String,
@@ -30,7 +30,7 @@ impl<S: Store> Engine<S> {
         run: RunId,
         reason: &str,
         channel: CloseChannel,
-    ) -> Result<ClosedRun, Box<ErrorEnvelope>> {
+    ) -> Result<CloseOutcome, Box<ErrorEnvelope>> {
         self.permit(Act::Decide)?;
         let reason = reason.trim();
         if reason.is_empty() {
@@ -58,7 +58,7 @@ impl<S: Store> Engine<S> {
             held.append(plan)?;
             let recorded = held.state().run(run).and_then(|run| run.closed.as_ref());
             let reason = recorded.map(|closed| closed.reason.as_str().to_owned()).unwrap_or_default();
-            Ok(ClosedRun { session, run, label, reason })
+            Ok(CloseOutcome { session, run, label, reason })
         });
         recorded.map_err(|refused| error::locked_for_command(session, refused))
     }

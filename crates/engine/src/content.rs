@@ -37,18 +37,18 @@ impl Default for ContentCache {
 
 /// Content read through the process's cache.
 #[derive(Clone, Copy)]
-pub(crate) struct Content<'a> {
+pub(crate) struct CachedContent<'a> {
     pub store: &'a dyn ContentStore,
     pub cache: &'a ContentCache,
 }
 
-impl std::fmt::Debug for Content<'_> {
+impl std::fmt::Debug for CachedContent<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Content").finish_non_exhaustive()
+        f.debug_struct("CachedContent").finish_non_exhaustive()
     }
 }
 
-impl Content<'_> {
+impl CachedContent<'_> {
     pub(crate) fn workflow(&self, hash: WorkflowHash) -> Result<Arc<CompiledWorkflow>, Box<ErrorEnvelope>> {
         let known = self.cache.workflows.lock().unwrap_or_else(PoisonError::into_inner).get(&hash).cloned();
         if let Some(known) = known {
@@ -82,7 +82,7 @@ impl ContentCache {
     }
 }
 
-impl Snapshots for Content<'_> {
+impl Snapshots for CachedContent<'_> {
     /// A step whose content is damaged is shown without its title; its notes are in the log.
     fn state_at(&self, node: &NodeState) -> Option<EngineState> {
         self.snapshot(node.snapshot_ref).ok().map(|snapshot| snapshot.state().clone())

@@ -7,7 +7,7 @@ use workrail_model::error::ErrorEnvelope;
 use workrail_model::name::WorkflowId;
 use workrail_ports::workspace::WorkspacePath;
 
-use crate::catalog::{CatalogEntry, Claimant};
+use crate::catalog::{CatalogEntry, ClaimingFile};
 use crate::request::InspectWorkflow;
 use crate::{Engine, Store, error, references};
 
@@ -42,7 +42,7 @@ impl<S: Store> Engine<S> {
         &self,
         id: &WorkflowId,
         workspace: Option<&str>,
-    ) -> Result<Vec<Claimant>, Box<ErrorEnvelope>> {
+    ) -> Result<Vec<ClaimingFile>, Box<ErrorEnvelope>> {
         let workspace = self.workspace(workspace)?;
         Ok(self.catalog.claimants(id, workspace.as_ref()))
     }

@@ -54,7 +54,7 @@ mod workspace;
 
 use std::sync::{Arc, Mutex};
 
-use workrail_model::digest::Sha256;
+use workrail_model::bundle::Producer;
 use workrail_model::error::ErrorEnvelope;
 use workrail_model::resume::ResumeBody;
 use workrail_model::team::{Act, Caller};
@@ -81,8 +81,8 @@ pub use approve::{EarlierDecision, Question, WaitingStep, typed_answer};
 pub use ask::AttemptAwaitingUser;
 use catalog::Catalog;
 use checks::{AttemptChecks, CallProgress, ChecksHere};
-pub use close::ClosedRun;
-use content::{Content, ContentCache};
+pub use close::CloseOutcome;
+use content::{CachedContent, ContentCache};
 use counts::AppendCounters;
 pub use counts::AppendCounts;
 pub use error::{io as disk_error, too_many_new_sessions};
@@ -145,7 +145,7 @@ pub trait ManagedStore: Store + Upkeep {}
 impl<S: Store + Upkeep> ManagedStore for S {}
 
 /// The engine's environment.
-pub struct Environment {
+pub struct EngineEnvironment {
     pub clock: Box<dyn Clock>,
     pub entropy: Box<dyn Entropy>,
     pub workflows: Arc<dyn WorkflowSource>,
@@ -162,20 +162,15 @@ pub struct Environment {
     pub token_encoding: TokenEncoding,
     /// Which tools agents can call; replies name only these.
     pub tools: ToolSet,
+    /// How this program identifies itself in exports.
     pub producer: Producer,
 }
 
-/// How this program identifies itself in exports.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Producer {
-    pub app_version: String,
-    /// The digest of the settings in effect.
-    pub applied_config_hash: Option<Sha256>,
-}
-
-impl std::fmt::Debug for Environment {
+impl std::fmt::Debug for EngineEnvironment {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Environment").field("token_encoding", &self.token_encoding).finish_non_exhaustive()
+        f.debug_struct("EngineEnvironment")
+            .field("token_encoding", &self.token_encoding)
+            .finish_non_exhaustive()
     }
 }
 
@@ -187,7 +182,7 @@ type ProgressSink<'a> = &'a mut dyn FnMut(u64, u64);
 
 /// The use cases over one store, on behalf of one caller.
 pub struct Engine<S: Store> {
-    shared: Arc<Shared<S>>,
+    shared: Arc<SharedEngine<S>>,
     /// Whose rights apply, and whom records name.
     caller: Caller,
     checks_here: ChecksHere,
@@ -197,9 +192,9 @@ pub struct Engine<S: Store> {
 }
 
 /// What the engines of all callers share.
-pub struct Shared<S: Store> {
+pub struct SharedEngine<S: Store> {
     store: Arc<S>,
-    environment: Environment,
+    environment: EngineEnvironment,
     signer: Signer,
     folded: FoldedSessions,
     content_cache: ContentCache,
@@ -213,16 +208,16 @@ pub struct Shared<S: Store> {
     unindexed: UnindexedSessions,
 }
 
-impl<S: Store> std::fmt::Debug for Shared<S> {
+impl<S: Store> std::fmt::Debug for SharedEngine<S> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Shared").finish_non_exhaustive()
+        f.debug_struct("SharedEngine").finish_non_exhaustive()
     }
 }
 
 impl<S: Store> std::ops::Deref for Engine<S> {
-    type Target = Shared<S>;
+    type Target = SharedEngine<S>;
 
-    fn deref(&self) -> &Shared<S> {
+    fn deref(&self) -> &SharedEngine<S> {
         &self.shared
     }
 }
@@ -243,12 +238,12 @@ impl<S: Store> std::fmt::Debug for Engine<S> {
 impl<S: Store> Engine<S> {
     /// Acts for the user who runs this program. Opens nothing: the signing keys are read by the first call that needs
     /// them.
-    pub fn new(store: Arc<S>, environment: Environment) -> Self {
+    pub fn new(store: Arc<S>, environment: EngineEnvironment) -> Self {
         let keys = Arc::clone(&store) as Arc<dyn KeyringStore>;
         let sessions = Arc::clone(&store) as Arc<dyn SessionReader>;
         let signer = Signer::new(keys, sessions, environment.token_encoding);
         let catalog = Catalog::new(Arc::clone(&environment.workflows));
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(SharedEngine {
             store,
             environment,
             signer,
@@ -396,7 +391,7 @@ impl<S: Store> Engine<S> {
         }
     }
 
-    fn content(&self) -> Content<'_> {
-        Content { store: &*self.store, cache: &self.content_cache }
+    fn content(&self) -> CachedContent<'_> {
+        CachedContent { store: &*self.store, cache: &self.content_cache }
     }
 }

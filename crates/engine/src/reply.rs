@@ -144,7 +144,7 @@ pub(crate) struct OfferedTokens {
 
 /// The tokens of one reply.
 #[derive(Clone, Debug)]
-pub(crate) struct Tokens {
+pub(crate) struct ReplyTokens {
     pub state: String,
     pub ack: Option<String>,
     pub checkpoint: Option<String>,
@@ -153,7 +153,7 @@ pub(crate) struct Tokens {
 /// Signs a rendered reply; `other` signs the bookmark of another node in the session.
 pub(crate) fn sign(
     stored: &StoredReply,
-    tokens: &Tokens,
+    tokens: &ReplyTokens,
     other: impl Fn(EventIndex) -> String,
 ) -> Result<Reply, Box<ErrorEnvelope>> {
     let value = serde_json::to_value(stored).map_err(|cause| error::internal(&cause.to_string()))?;
@@ -163,7 +163,7 @@ pub(crate) fn sign(
 /// Signs a stored reply without changing its value, whatever version wrote it.
 pub(crate) fn sign_stored(
     stored: Value,
-    tokens: &Tokens,
+    tokens: &ReplyTokens,
     other: impl Fn(EventIndex) -> String,
 ) -> Result<Reply, Box<ErrorEnvelope>> {
     let replacer = MarkerReplacer { tokens, other: &other };
@@ -183,7 +183,7 @@ pub(crate) fn sign_stored(
 }
 
 struct MarkerReplacer<'a> {
-    tokens: &'a Tokens,
+    tokens: &'a ReplyTokens,
     other: &'a dyn Fn(EventIndex) -> String,
 }
 

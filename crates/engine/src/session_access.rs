@@ -14,22 +14,22 @@ use workrail_ports::passkeys::PasskeyReader;
 use workrail_ports::session_store::{Appended, LockedSession, SessionReader, StoreError};
 
 use crate::catalog::Catalog;
-use crate::content::Content;
+use crate::content::CachedContent;
 use crate::counts::AppendCounters;
 use crate::folded::{Folded, FoldedSessions, locked};
 use crate::summaries::SummaryCache;
 use crate::token::Signer;
-use crate::{Engine, Environment, Store, error};
+use crate::{Engine, EngineEnvironment, Store, error};
 
 /// What a read-only use case may touch.
 #[derive(Clone, Copy)]
 pub(crate) struct Reading<'a> {
     pub sessions: &'a dyn SessionReader,
-    pub content: Content<'a>,
+    pub content: CachedContent<'a>,
     pub pending_preferences: &'a dyn PendingPreferencesReader,
     pub passkeys: &'a dyn PasskeyReader,
     pub entropy: &'a dyn Entropy,
-    pub environment: &'a Environment,
+    pub environment: &'a EngineEnvironment,
     pub signer: &'a Signer,
     pub folded: &'a FoldedSessions,
     pub projections: &'a dyn ProjectionCache,
@@ -98,7 +98,7 @@ impl<S: Store> Engine<S> {
     pub(crate) fn hold<T>(
         &self,
         session: SessionId,
-        use_it: impl FnOnce(&mut Held<'_, S::Locked<'_>>) -> Result<T, Box<ErrorEnvelope>>,
+        use_it: impl FnOnce(&mut HeldSession<'_, S::Locked<'_>>) -> Result<T, Box<ErrorEnvelope>>,
     ) -> Result<T, Box<ErrorEnvelope>> {
         let mut held =
             self.store.lock(session).inspect_err(|cause| self.counts.failed(cause)).map_err(error::store)?;
@@ -108,7 +108,8 @@ impl<S: Store> Engine<S> {
         let slice = held.events_since(folded.since()).map_err(error::store)?;
         folded.take(&slice).map_err(|cause| error::fold(session, &cause))?;
         let before = folded.cursor;
-        let answer = use_it(&mut Held { session: &mut held, folded: &mut folded, counts: &self.counts });
+        let answer =
+            use_it(&mut HeldSession { session: &mut held, folded: &mut folded, counts: &self.counts });
         let has_appended = folded.cursor != before;
         match self.reading().check_readable(&mut folded) {
             Ok(()) if has_appended => self.save(&mut folded),
@@ -150,7 +151,7 @@ impl<S: Store> Engine<S> {
         let mut folded = locked(&entry);
         // The id may have been in use before: what was folded then is another session.
         folded.forget();
-        Held { session: &mut held, folded: &mut folded, counts: &self.counts }.append(plan)?;
+        HeldSession { session: &mut held, folded: &mut folded, counts: &self.counts }.append(plan)?;
         self.save(&mut folded);
         Ok(Creation::Made)
     }
@@ -165,13 +166,13 @@ pub(crate) enum Creation {
 
 /// A session that may be appended to, with its folded state.
 #[derive(Debug)]
-pub(crate) struct Held<'a, L> {
+pub(crate) struct HeldSession<'a, L> {
     session: &'a mut L,
     folded: &'a mut Folded,
     counts: &'a AppendCounters,
 }
 
-impl<L: LockedSession> Held<'_, L> {
+impl<L: LockedSession> HeldSession<'_, L> {
     pub(crate) fn state(&self) -> &SessionState {
         &self.folded.state
     }

@@ -15,7 +15,7 @@ use workrail_ports::keyring::{KeyringError, KeyringStore};
 use workrail_ports::session_store::{SessionReader, StoreError};
 
 use crate::error;
-use crate::reply::Tokens;
+use crate::reply::ReplyTokens;
 
 /// The log as seen by tokens.
 struct Nodes<'a>(&'a SessionState);
@@ -236,10 +236,10 @@ impl Signer {
     }
 
     /// The tokens of a node: a bookmark, and with an attempt the rights to checkpoint and to complete.
-    pub(crate) fn tokens(&self, session: SessionId, at: NodeFacts, attempts: Attempts) -> Tokens {
+    pub(crate) fn tokens(&self, session: SessionId, at: NodeFacts, attempts: Attempts) -> ReplyTokens {
         let ack = |attempt| self.mint(&MintTarget::Ack { session, at, attempt });
         let checkpoint = |attempt| self.mint(&MintTarget::Checkpoint { session, at, attempt });
-        Tokens {
+        ReplyTokens {
             state: self.state(session, at),
             ack: attempts.ack.map(ack),
             checkpoint: attempts.checkpoint.map(checkpoint),

@@ -1,7 +1,7 @@
 //! `workrail status`: what needs the user, why, and what to type; then what is running.
 
 use workrail_core::report::words::one_line;
-use workrail_engine::sessions::{NeedsYou, Stage, Status, WaitReason};
+use workrail_engine::sessions::{NeedsYou, Stage, StoreStatus, WaitReason};
 use workrail_host::clock::SystemClock;
 use workrail_ports::environment::Clock as _;
 
@@ -29,7 +29,7 @@ pub(crate) fn run(json: bool) -> Result<(), Failure> {
 }
 
 /// What needs the user now.
-fn current(engine: &AnyEngine) -> Result<Status, Failure> {
+fn current(engine: &AnyEngine) -> Result<StoreStatus, Failure> {
     let mut progress: Option<ProgressDisplay> = None;
     let status = engine.status(&mut |done, total| {
         progress.get_or_insert_with(|| ProgressDisplay::new("reading sessions", total)).at(done);
@@ -38,7 +38,7 @@ fn current(engine: &AnyEngine) -> Result<Status, Failure> {
 }
 
 /// The whole status as lines that fit a width.
-pub(super) fn lines(status: &Status, width: Option<usize>) -> Vec<OutputLine> {
+pub(super) fn lines(status: &StoreStatus, width: Option<usize>) -> Vec<OutputLine> {
     let mut lines = Vec::new();
     if status.sessions == 0 {
         lines.push(OutputLine::plain("No sessions yet. An agent starts one with start_workflow."));

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 use workrail_core::report::words::one_line;
 use workrail_engine::sessions::{
-    ListLength, ListQuery, NeedsYou, RunRow, SessionsList, Stage, Status, WaitReason,
+    ListLength, ListQuery, NeedsYou, RunRow, SessionsList, Stage, StoreStatus, WaitReason,
 };
 use workrail_host::clock::SystemClock;
 use workrail_host::local_time::local_clock;
@@ -95,7 +95,7 @@ impl ReadSchedule {
 }
 
 /// Draws the status over the previous one, from the top of the screen.
-fn draw(status: &Status) {
+fn draw(status: &StoreStatus) {
     let mut drawn = lines(status, terminal::columns());
     let clock = local_clock(&SystemClock.now());
     drawn.insert(0, OutputLine::plain(""));
@@ -124,7 +124,7 @@ struct WatchedRun {
 }
 
 impl WatchedRuns {
-    fn of(list: SessionsList, status: &Status) -> Self {
+    fn of(list: SessionsList, status: &StoreStatus) -> Self {
         let mut runs = BTreeMap::new();
         for row in list.runs {
             let key = (row.session_id, row.run_id);

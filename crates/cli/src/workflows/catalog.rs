@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use clap::{Args, Subcommand};
 use serde_json::{Value as Json, json};
-use workrail_engine::catalog::{Catalog, Choice, Claimant, Filter};
+use workrail_engine::catalog::{Catalog, Choice, ClaimingFile, Filter};
 use workrail_engine::request::InspectWorkflow;
 use workrail_host::workspace::default_workspace;
 use workrail_model::discovery::{
@@ -199,7 +199,7 @@ fn choice_state(choice: Choice) -> &'static str {
     }
 }
 
-fn json_document(found: &WorkflowInspection, claimants: &[Claimant]) -> Result<(), Failure> {
+fn json_document(found: &WorkflowInspection, claimants: &[ClaimingFile]) -> Result<(), Failure> {
     let whole = serde_json::to_value(found);
     let mut whole = whole.map_err(|error| Failure::Environment(error.to_string()))?;
     let claimants: Vec<Json> = claimants
@@ -216,7 +216,7 @@ fn json_document(found: &WorkflowInspection, claimants: &[Claimant]) -> Result<(
     Ok(())
 }
 
-fn show(found: &WorkflowInspection, claimants: &[Claimant]) {
+fn show(found: &WorkflowInspection, claimants: &[ClaimingFile]) {
     output::toned(Tone::Heading, &format!("{}  {} {}", found.workflow_id, found.name, found.version));
     output::line(&found.description);
     output::line("");

@@ -10,9 +10,10 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use workrail_engine::request::{ContinueWorkflow, StartWorkflow};
-use workrail_engine::{Engine, Environment, Producer};
+use workrail_engine::{Engine, EngineEnvironment};
 use workrail_host::clock::SystemClock;
 use workrail_host::workspace::GitObserver;
+use workrail_model::bundle::Producer;
 use workrail_model::compiled::ReferenceDeclaration;
 use workrail_model::discovery::Precedence;
 use workrail_model::preferences::Preferences;
@@ -133,7 +134,7 @@ impl WorkflowSource for SingleWorkflowSource {
 fn engine(data: &Path, clock: Box<dyn Clock>, seed: u64) -> Engine<LocalStore<Unsynced>> {
     let disk = Unsynced(Disk::open(camino::Utf8Path::from_path(data).unwrap()).unwrap());
     let store = LocalStore::open(disk, Box::new(SeededEntropy::new(seed)), "boot".to_owned()).unwrap();
-    let environment = Environment {
+    let environment = EngineEnvironment {
         clock,
         entropy: Box::new(SeededEntropy::new(seed + 1)),
         workflows: Arc::new(SingleWorkflowSource),

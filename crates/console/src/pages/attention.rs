@@ -1,7 +1,7 @@
 //! What a run needs, in full, with the action next to it.
 
 use maud::{Markup, html};
-use workrail_engine::html::Links;
+use workrail_engine::html::PageLinks;
 use workrail_engine::passkeys::AskedProof;
 use workrail_engine::report::{ArtifactView, render_artifact, render_notes};
 use workrail_engine::sessions::Attention;
@@ -115,7 +115,7 @@ fn artifacts(console: &Console, run: RunId, waiting: &WaitingStep) -> Markup {
             @match tables.get(index) {
                 Some(own) if matches!(own.shown, ArtifactView::Tables { .. }) => {
                     p.meta { "Artifact " code { (clean(&own.artifact_kind)) } }
-                    (render_artifact(&own.shown, &Links::default()))
+                    (render_artifact(&own.shown, &PageLinks::default()))
                     details data-key={ "json-" (run) "-" (index) } {
                         summary { "As it was submitted" }
                         pre { (clean(&json)) }

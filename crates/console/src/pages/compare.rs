@@ -181,7 +181,7 @@ fn rest(found: &Comparison) -> Markup {
     html! {
         @for section in found.sections() {
             h2 { (clean(&section.title)) }
-            (table(&section, &workrail_engine::html::Links::default()))
+            (table(&section, &workrail_engine::html::PageLinks::default()))
         }
     }
 }

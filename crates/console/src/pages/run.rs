@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use maud::{Markup, html};
-use workrail_engine::html::{Links, badges, banner, facts, table};
+use workrail_engine::html::{PageLinks, badges, banner, facts, table};
 use workrail_engine::report::{
     BRANCHES, NodeReport, PREFERENCES, PathAddresses, Report, RunReport, Section, Times, draw_path,
     render_node, render_notes,
@@ -87,13 +87,13 @@ fn point_address(page: &RunPage, node: NodeId) -> String {
     format!("{}#node", page.at(node).address())
 }
 
-fn links(report: &Report, run: &RunReport, asked: &RunPage) -> Links {
+fn links(report: &Report, run: &RunReport, asked: &RunPage) -> PageLinks {
     let points = run.nodes.iter().map(|node| (node.point.clone(), point_address(asked, node.node_id)));
     let mut runs: BTreeMap<RunId, String> =
         report.runs.iter().map(|run| (run.run_id, run_address(run.run_id))).collect();
     // The report of a single run does not list its parent.
     runs.extend(run.parent.iter().map(|parent| (parent.run_id, run_address(parent.run_id))));
-    Links { points: points.collect(), runs }
+    PageLinks { points: points.collect(), runs }
 }
 
 fn head(
@@ -101,7 +101,7 @@ fn head(
     report: &Report,
     (run, asked): (&RunReport, &RunPage),
     attention: &EngineResult<Option<Attention>>,
-    links: &Links,
+    links: &PageLinks,
 ) -> Markup {
     let run_facts = run.facts(Times::UTC);
     html! {
@@ -169,7 +169,7 @@ fn point(
     session: SessionId,
     (run, node): (&RunReport, &NodeReport),
     attention: Option<&Attention>,
-    links: &Links,
+    links: &PageLinks,
 ) -> Markup {
     let text = console.use_cases.step_text(session, node.node_id);
     let hidden = match attention {
@@ -200,7 +200,7 @@ fn point(
     }
 }
 
-fn tables(run: &RunReport, links: &Links) -> Markup {
+fn tables(run: &RunReport, links: &PageLinks) -> Markup {
     // The run's preferences repeat those of the point, unless they were changed.
     let is_shown = |section: &Section| section.title != PREFERENCES || section.rows.len() > 1;
     html! {

@@ -1,7 +1,7 @@
 //! One session: its runs on one timeline, its notes, and its downloads.
 
 use maud::{Markup, html};
-use workrail_engine::html::{Links, badges, banner, facts};
+use workrail_engine::html::{PageLinks, badges, banner, facts};
 use workrail_engine::report::{Report, RunReport, Times, render_output};
 use workrail_engine::upkeep::Overview;
 use workrail_engine::{RunPreferences, SessionOrRun};
@@ -29,7 +29,7 @@ pub(super) fn page(console: &Console, session: SessionId) -> EngineResult<Page> 
     };
     let report = &view.report;
     let runs = report.runs.iter().map(|run| (run.run_id, run_address(run.run_id))).collect();
-    let links = Links { runs, ..Links::default() };
+    let links = PageLinks { runs, ..PageLinks::default() };
     let mut parts = vec![
         PagePart::new(
             "session",
@@ -177,7 +177,7 @@ fn unreadable(console: &Console, session: SessionId, error: Box<ErrorEnvelope>) 
     Ok(Page { title: format!("Session {session}"), parts })
 }
 
-fn runs_of(report: &Report, links: &Links) -> Markup {
+fn runs_of(report: &Report, links: &PageLinks) -> Markup {
     html! {
         h2 { "Runs" }
         @if report.runs.is_empty() { p.quiet { "This session holds notes and no run." } }
@@ -186,7 +186,7 @@ fn runs_of(report: &Report, links: &Links) -> Markup {
     }
 }
 
-fn summary(run: &RunReport, links: &Links) -> Markup {
+fn summary(run: &RunReport, links: &PageLinks) -> Markup {
     let facts = run.facts(Times::UTC);
     html! {
         article.card data-item {

@@ -16,8 +16,8 @@ use workrail_model::text::truncate_with_marker;
 use workrail_ports::workflow_source::{BindingsFile, CandidateFile, SourceError, SourceFile, SourceListing};
 
 use super::cache::{Compiled, FileUsability, Head};
-use super::{Catalog, Failure, Listing, Repeatable};
-use crate::error;
+use super::{Catalog, Listing, Repeatable};
+use crate::error::{self, BoxedError};
 
 impl Catalog {
     pub(super) fn listing(
@@ -156,7 +156,7 @@ impl Catalog {
         key: &Sha256,
         id: &WorkflowId,
         listing: &Listing,
-    ) -> Result<Compiled, Failure> {
+    ) -> Result<Compiled, BoxedError> {
         let digest =
             self.head(file).map_err(|why| error::unusable_workflow(id, &file.reference, &why))?.digest;
         let (workflow, summary, diagnostics) =
@@ -299,13 +299,13 @@ fn wrong(file: &CandidateFile, id: Option<&WorkflowId>, diagnostics: &Diagnostic
 enum CompileFailure {
     Diagnostics(Diagnostics),
     /// Not because of its bytes: it could not be read or has changed, or its bindings are wrong.
-    Outside(Failure),
+    Outside(BoxedError),
 }
 
 /// The workspace's bindings, if they are usable as a whole; a wrong section concerns only its workflow.
 fn usable_bindings(
     found: Result<Option<BindingsFile>, SourceError>,
-) -> Result<Option<BindingsFile>, Failure> {
+) -> Result<Option<BindingsFile>, BoxedError> {
     let file = found.map_err(|cause| error::source(&cause))?;
     if let Some(file) = &file {
         bindings_for(&file.bytes, "").map_err(|cause| error::bindings(&file.reference, &cause))?;

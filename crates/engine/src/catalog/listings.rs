@@ -14,13 +14,13 @@ use super::Listing;
 const WORKSPACES_MAX: usize = 16;
 
 pub(super) type Everything = (Vec<Arc<Summary>>, Vec<UnusableFile>);
-type Bindings = Result<Option<BindingsFile>, SourceError>;
+type BindingsFileResult = Result<Option<BindingsFile>, SourceError>;
 
 /// One listing of a workspace, and what was derived from it so far.
 #[derive(Debug)]
 pub(super) struct WorkspaceListing {
     id: Option<ListingId>,
-    bindings: Bindings,
+    bindings: BindingsFileResult,
     pub(super) listing: Listing,
     everything: OnceLock<Arc<Everything>>,
     plain: OnceLock<WorkflowList>,
@@ -49,7 +49,7 @@ impl Listings {
         &self,
         workspace: Option<&WorkspacePath>,
         id: ListingId,
-        bindings: &Bindings,
+        bindings: &BindingsFileResult,
     ) -> Option<Arc<WorkspaceListing>> {
         let entries = self.entries();
         let known = entries.get(key(workspace))?;
@@ -61,7 +61,7 @@ impl Listings {
         &self,
         workspace: Option<&WorkspacePath>,
         id: Option<ListingId>,
-        bindings: Bindings,
+        bindings: BindingsFileResult,
         listing: Listing,
     ) -> Arc<WorkspaceListing> {
         let known =

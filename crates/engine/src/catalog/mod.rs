@@ -20,7 +20,6 @@ use workrail_model::digest::{Sha256, WorkflowHash};
 use workrail_model::discovery::{
     KNOWN_IDS_MAX, ListedWorkflow, Precedence, UnusableFile, WorkflowKind, WorkflowList,
 };
-use workrail_model::error::ErrorEnvelope;
 use workrail_model::name::WorkflowId;
 use workrail_model::nearest::nearest;
 use workrail_model::tool::ToolSet;
@@ -28,12 +27,10 @@ use workrail_ports::workflow_source::{BindingsFile, CandidateFile, SourceFile, W
 use workrail_ports::workspace::WorkspacePath;
 
 use crate::edit::file_key;
-use crate::error;
+use crate::error::{self, BoxedError};
 use cache::{Cache, FileUsability};
 use judging::{key, source_of, why_not};
 use listings::{Listings, WorkspaceListing};
-
-type Failure = Box<ErrorEnvelope>;
 
 pub struct Catalog {
     source: Arc<dyn WorkflowSource>,
@@ -74,7 +71,7 @@ pub(crate) struct Listing {
     unusable: Vec<UnusableFile>,
     bindings: Option<BindingsFile>,
     /// Why the workspace's bindings cannot be used: nothing starts until they can.
-    broken_bindings: Option<Failure>,
+    broken_bindings: Option<BoxedError>,
     repeatable: Repeatable,
     /// Positions of the files that others may inject.
     routines: Vec<usize>,
@@ -96,7 +93,7 @@ impl Repeatable {
 
 /// A file that claims an id, and the outcome of that claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Claimant {
+pub struct ClaimingFile {
     pub precedence: Precedence,
     /// Of its folder within the precedence; a later folder wins.
     pub folder_position: usize,
@@ -143,7 +140,7 @@ impl Catalog {
         &self,
         id: &WorkflowId,
         workspace: Option<&WorkspacePath>,
-    ) -> Result<CatalogEntry, Failure> {
+    ) -> Result<CatalogEntry, BoxedError> {
         self.compiled_from(&self.sources(workspace), id)
     }
 
@@ -152,7 +149,7 @@ impl Catalog {
         &self,
         sources: &SourceDigests,
         id: &WorkflowId,
-    ) -> Result<CatalogEntry, Failure> {
+    ) -> Result<CatalogEntry, BoxedError> {
         let listing = &sources.0.listing;
         let position = listing.selection.owner(&listing.claims, id).ok_or_else(|| unknown(listing, id))?;
         if let Some(error) = &listing.broken_bindings {
@@ -181,7 +178,7 @@ impl Catalog {
         &self,
         id: &WorkflowId,
         workspace: Option<&WorkspacePath>,
-    ) -> Result<Vec<u8>, Failure> {
+    ) -> Result<Vec<u8>, BoxedError> {
         let known = self.current_listing(workspace);
         let listing = &known.listing;
         let position = listing.selection.owner(&listing.claims, id).ok_or_else(|| unknown(listing, id))?;
@@ -198,7 +195,7 @@ impl Catalog {
         &self,
         key: Sha256,
         workspace: Option<&WorkspacePath>,
-    ) -> Result<(CandidateFile, Vec<u8>), Failure> {
+    ) -> Result<(CandidateFile, Vec<u8>), BoxedError> {
         let files = self.files(workspace);
         let file = files.into_iter().find(|file| file_key(file) == key).ok_or_else(error::unknown_file)?;
         let bytes = self.source.read(&file).map_err(|cause| error::source(&cause))?;
@@ -210,7 +207,7 @@ impl Catalog {
         &self,
         id: &WorkflowId,
         workspace: Option<&WorkspacePath>,
-    ) -> Result<CandidateFile, Failure> {
+    ) -> Result<CandidateFile, BoxedError> {
         let known = self.current_listing(workspace);
         let listing = &known.listing;
         let position = listing.selection.owner(&listing.claims, id).ok_or_else(|| unknown(listing, id))?;
@@ -266,15 +263,15 @@ impl Catalog {
     }
 
     /// Every file that claims an id: the one that owns it first, then by descending precedence.
-    pub fn claimants(&self, id: &WorkflowId, workspace: Option<&WorkspacePath>) -> Vec<Claimant> {
+    pub fn claimants(&self, id: &WorkflowId, workspace: Option<&WorkspacePath>) -> Vec<ClaimingFile> {
         let known = self.current_listing(workspace);
         let listing = &known.listing;
         let owner = listing.selection.owner(&listing.claims, id).map(|owner| &listing.claims[owner].id);
         let wanted = owner.unwrap_or(id);
         let claims = listing.claims.iter().zip(&listing.selection.choices);
-        let mut claimants: Vec<Claimant> = claims
+        let mut claimants: Vec<ClaimingFile> = claims
             .filter(|(claim, _)| claim.id == *wanted)
-            .map(|(claim, choice)| Claimant {
+            .map(|(claim, choice)| ClaimingFile {
                 precedence: claim.precedence,
                 folder_position: claim.folder_position,
                 reference: claim.reference.clone(),
@@ -282,7 +279,7 @@ impl Catalog {
             })
             .collect();
         claimants.sort_by(|a, b| {
-            let location = |claimant: &Claimant| {
+            let location = |claimant: &ClaimingFile| {
                 (claimant.choice != Choice::Chosen, Reverse((claimant.precedence, claimant.folder_position)))
             };
             (location(a), &a.reference).cmp(&(location(b), &b.reference))
@@ -346,7 +343,7 @@ impl Catalog {
     }
 }
 
-fn unknown(listing: &Listing, id: &WorkflowId) -> Failure {
+fn unknown(listing: &Listing, id: &WorkflowId) -> BoxedError {
     let denied = listing.claims.iter().zip(&listing.selection.choices).find(|(claim, _)| claim.id == *id);
     if let Some((claim, choice)) = denied
         && let Some(why) = why_not(claim, *choice, &listing.claims)

@@ -8,7 +8,7 @@ use workrail_model::limits::ACCESS_TOKENS_MAX;
 use workrail_model::retention::Ttl;
 use workrail_model::team::{Act, Principal, Role};
 
-use super::{Advice, Boxed, envelope, invalid};
+use super::{Advice, BoxedError, envelope, invalid};
 
 /// When a member that started too many sessions may start the next one.
 const NEW_SESSION_RETRY_AFTER_MS: u64 = 1000;
@@ -22,7 +22,7 @@ fn in_words(act: Act) -> &'static str {
     }
 }
 
-pub(crate) fn not_allowed(principal: &Principal, act: Act) -> Boxed {
+pub(crate) fn not_allowed(principal: &Principal, act: Act) -> BoxedError {
     let roles: Vec<&str> = access::roles_allowed(act).map(Role::as_str).collect();
     let message = format!(
         "{} has the role {}, which may not {}. Nothing was changed.",
@@ -37,7 +37,7 @@ pub(crate) fn not_allowed(principal: &Principal, act: Act) -> Boxed {
 }
 
 /// A member started too many sessions lately.
-pub fn too_many_new_sessions(principal: &Principal) -> Boxed {
+pub fn too_many_new_sessions(principal: &Principal) -> BoxedError {
     let message = format!(
         "{} started too many sessions lately; other calls are not limited by this. Nothing was started.",
         principal.name
@@ -47,16 +47,16 @@ pub fn too_many_new_sessions(principal: &Principal) -> Boxed {
     envelope(ErrorCode::StoreBusy, retry, message, Advice::repeat_soon("").for_agents(instead))
 }
 
-pub(crate) fn token_lasts_too_long(lasts: Ttl) -> Boxed {
+pub(crate) fn token_lasts_too_long(lasts: Ttl) -> BoxedError {
     let message = format!("A token that lasts {lasts} would end after the year 9999.");
     invalid(message, "Choose a shorter time, such as 90d.")
 }
 
-pub(crate) fn too_many_access_tokens() -> Boxed {
+pub(crate) fn too_many_access_tokens() -> BoxedError {
     let message = format!("There are {ACCESS_TOKENS_MAX} usable tokens already.");
     invalid(message, "Revoke some that nobody uses: `workrail team token list` shows them.")
 }
 
-pub(crate) fn no_such_access_token(id: AccessTokenId) -> Boxed {
+pub(crate) fn no_such_access_token(id: AccessTokenId) -> BoxedError {
     invalid(format!("There is no token {id}."), "`workrail team token list` shows all tokens.")
 }

@@ -6,9 +6,9 @@ use workrail_model::error::{ErrorCode, Retry};
 use workrail_model::id::SessionId;
 use workrail_model::limits::LOCK_RETRY_AFTER_MS;
 
-use super::{Boxed, envelope};
+use super::{BoxedError, envelope};
 
-pub(crate) fn bundle(cause: &BundleError) -> Boxed {
+pub(crate) fn bundle(cause: &BundleError) -> BoxedError {
     let (kind, at, position) = match cause {
         BundleError::Source(error) => {
             let message = format!("The bundle cannot be read: {error}. Nothing was imported.");
@@ -38,7 +38,7 @@ pub(crate) fn bundle(cause: &BundleError) -> Boxed {
 }
 
 /// Another process repaired or restored the session between two reads of its log.
-pub(crate) fn changed_while_exported(session: SessionId) -> Boxed {
+pub(crate) fn changed_while_exported(session: SessionId) -> BoxedError {
     envelope(
         ErrorCode::StoreBusy,
         Retry::RetryableAfterMs { after_ms: LOCK_RETRY_AFTER_MS },
@@ -48,7 +48,7 @@ pub(crate) fn changed_while_exported(session: SessionId) -> Boxed {
 }
 
 /// Another import holds the store, or has just taken the id.
-pub(crate) fn import_busy() -> Boxed {
+pub(crate) fn import_busy() -> BoxedError {
     envelope(
         ErrorCode::StoreBusy,
         Retry::RetryableAfterMs { after_ms: LOCK_RETRY_AFTER_MS },

@@ -18,11 +18,11 @@ use workrail_model::tool::ToolName;
 use workrail_ports::passkeys::PasskeyLogError;
 use workrail_ports::workspace::{WorkspacePath, WorkspacePathError};
 
-use super::{Advice, Boxed, advise, decide, envelope, invalid};
+use super::{Advice, BoxedError, advise, decide, envelope, invalid};
 use crate::approve::Question;
 use crate::request::{CheckpointWorkflow, ResumeSession};
 
-pub(crate) fn bad_idempotency_key(bytes: usize, max: usize) -> Boxed {
+pub(crate) fn bad_idempotency_key(bytes: usize, max: usize) -> BoxedError {
     let mut error = invalid(
         format!("`idempotencyKey` has {bytes} bytes, at most {max} are allowed. Nothing was started."),
         "Send a text that is unique to this start, such as a UUID, or leave it out.",
@@ -32,7 +32,7 @@ pub(crate) fn bad_idempotency_key(bytes: usize, max: usize) -> Boxed {
 }
 
 /// The key was used for another start, which is unchanged.
-pub(crate) fn key_used(run: &str, label: &str) -> Boxed {
+pub(crate) fn key_used(run: &str, label: &str) -> BoxedError {
     let mut error = invalid(
         format!(
             "`idempotencyKey` was used before with other arguments and started run {label}. Nothing was started."
@@ -44,7 +44,7 @@ pub(crate) fn key_used(run: &str, label: &str) -> Boxed {
     error
 }
 
-pub(crate) fn two_target_sessions() -> Boxed {
+pub(crate) fn two_target_sessions() -> BoxedError {
     let mut error = invalid(
         "`parent` and `sessionToken` both say where the run belongs.".to_owned(),
         "Send `parent` to start inside a run, or `sessionToken` to start next to it, not both.",
@@ -53,7 +53,7 @@ pub(crate) fn two_target_sessions() -> Boxed {
     error
 }
 
-pub(crate) fn one_checkpoint_token() -> Boxed {
+pub(crate) fn one_checkpoint_token() -> BoxedError {
     invalid(
         "checkpoint_workflow needs either `checkpointToken` (of a run's last reply) or `sessionToken`."
             .to_owned(),
@@ -63,7 +63,7 @@ pub(crate) fn one_checkpoint_token() -> Boxed {
 }
 
 /// A refused checkpoint; for an empty one the error shows what to send.
-pub(crate) fn checkpoint(cause: &DecideError, request: &CheckpointWorkflow) -> Boxed {
+pub(crate) fn checkpoint(cause: &DecideError, request: &CheckpointWorkflow) -> BoxedError {
     let DecideError::EmptyCheckpoint = cause else { return decide(cause) };
     let mut error = decide(cause);
     let mut arguments = Vec::new();
@@ -74,7 +74,7 @@ pub(crate) fn checkpoint(cause: &DecideError, request: &CheckpointWorkflow) -> B
     error
 }
 
-pub(crate) fn goal_too_long(bytes: usize) -> Boxed {
+pub(crate) fn goal_too_long(bytes: usize) -> BoxedError {
     let mut error = invalid(
         format!(
             "`goal` has {bytes} bytes, at most {GOAL_BYTES_MAX} are allowed: it names the work in lists."
@@ -86,7 +86,7 @@ pub(crate) fn goal_too_long(bytes: usize) -> Boxed {
     error
 }
 
-pub(crate) fn workspace(cause: &WorkspacePathError) -> Boxed {
+pub(crate) fn workspace(cause: &WorkspacePathError) -> BoxedError {
     let mut error = invalid(
         format!("`workspacePath` cannot be used: {cause}."),
         "Send the absolute path of the folder you work in, or leave it out.",
@@ -96,7 +96,7 @@ pub(crate) fn workspace(cause: &WorkspacePathError) -> Boxed {
 }
 
 /// `own` is the workspace of calls that name no folder.
-pub(crate) fn no_such_workspace(path: &WorkspacePath, own: Option<&WorkspacePath>) -> Boxed {
+pub(crate) fn no_such_workspace(path: &WorkspacePath, own: Option<&WorkspacePath>) -> BoxedError {
     let without = own.map_or_else(String::new, |path| format!(", which means {path}"));
     let mut error = invalid(
         format!("`workspacePath` is {path}, and there is no such folder. Nothing was changed."),
@@ -107,7 +107,7 @@ pub(crate) fn no_such_workspace(path: &WorkspacePath, own: Option<&WorkspacePath
 }
 
 /// `unhealthy` sessions could not be searched.
-pub(crate) fn session_not_found(request: &ResumeSession, unhealthy: usize) -> Boxed {
+pub(crate) fn session_not_found(request: &ResumeSession, unhealthy: usize) -> BoxedError {
     let named = request.session_id.as_ref().or(request.run_id.as_ref()).or(request.run.as_ref());
     let named: String =
         named.map_or("it", String::as_str).chars().filter(|c| !c.is_control()).take(80).collect();
@@ -124,7 +124,7 @@ pub(crate) fn session_not_found(request: &ResumeSession, unhealthy: usize) -> Bo
 }
 
 /// The same refusal if this many sessions could not be searched for what was not found.
-pub(crate) fn among_unhealthy(mut error: Boxed, unhealthy: usize) -> Boxed {
+pub(crate) fn among_unhealthy(mut error: BoxedError, unhealthy: usize) -> BoxedError {
     let count = match unhealthy {
         0 => return error,
         1 => "1 session is damaged or unreadable".to_owned(),
@@ -138,7 +138,7 @@ pub(crate) fn among_unhealthy(mut error: Boxed, unhealthy: usize) -> Boxed {
     error
 }
 
-pub(crate) fn unknown_label(label: &str) -> Boxed {
+pub(crate) fn unknown_label(label: &str) -> BoxedError {
     let shown: String = label.chars().filter(|c| !c.is_control()).take(80).collect();
     envelope(
         ErrorCode::SessionNotFound,
@@ -149,7 +149,7 @@ pub(crate) fn unknown_label(label: &str) -> Boxed {
 }
 
 /// An id that no run in this store has; the error is for an agent.
-pub(crate) fn unknown_run(text: &str) -> Boxed {
+pub(crate) fn unknown_run(text: &str) -> BoxedError {
     let shown: String = text.chars().filter(|c| !c.is_control()).take(80).collect();
     let mut error = envelope(
         ErrorCode::SessionNotFound,
@@ -161,7 +161,7 @@ pub(crate) fn unknown_run(text: &str) -> Boxed {
     error
 }
 
-pub(crate) fn no_such_step(missing: &NoSuchStep, label: RunLabel, overview: NextCall) -> Boxed {
+pub(crate) fn no_such_step(missing: &NoSuchStep, label: RunLabel, overview: NextCall) -> BoxedError {
     let NoSuchStep { asked, count } = missing;
     let shown: String = asked.chars().filter(|c| !c.is_control()).take(80).collect();
     let mut error = invalid(
@@ -173,7 +173,7 @@ pub(crate) fn no_such_step(missing: &NoSuchStep, label: RunLabel, overview: Next
 }
 
 /// A name that may be that of a session, a run or a label.
-pub(crate) fn unknown_reference(text: &str) -> Boxed {
+pub(crate) fn unknown_reference(text: &str) -> BoxedError {
     let shown: String = text.chars().filter(|c| !c.is_control()).take(80).collect();
     envelope(
         ErrorCode::SessionNotFound,
@@ -185,7 +185,7 @@ pub(crate) fn unknown_reference(text: &str) -> Boxed {
 }
 
 /// The same if this many sessions are damaged from their beginning: the run may be in one of them.
-pub(crate) fn unknown_reference_among(text: &str, unreadable: usize) -> Boxed {
+pub(crate) fn unknown_reference_among(text: &str, unreadable: usize) -> BoxedError {
     let mut error = unknown_reference(text);
     let may_be = match unreadable {
         0 => return error,
@@ -198,7 +198,7 @@ pub(crate) fn unknown_reference_among(text: &str, unreadable: usize) -> Boxed {
 }
 
 /// A part of a run that is misspelled or that the run does not have.
-pub(crate) fn wrong_part(cause: &dyn std::fmt::Display) -> Boxed {
+pub(crate) fn wrong_part(cause: &dyn std::fmt::Display) -> BoxedError {
     let mut text: String = cause.to_string().chars().filter(|c| !c.is_control()).take(400).collect();
     if let Some(first) = text.get(..1).map(str::to_uppercase) {
         text.replace_range(..1, &first);
@@ -215,7 +215,7 @@ pub(crate) fn wrong_part(cause: &dyn std::fmt::Display) -> Boxed {
 const CANDIDATES_NAMED: usize = 8;
 
 /// A name that fits several runs or sessions.
-pub(crate) fn ambiguous_name(text: &str, candidates: &[String]) -> Boxed {
+pub(crate) fn ambiguous_name(text: &str, candidates: &[String]) -> BoxedError {
     let shown: String = text.trim().chars().filter(|c| !c.is_control()).take(80).collect();
     let more = candidates.len().saturating_sub(CANDIDATES_NAMED);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
@@ -231,7 +231,7 @@ pub(crate) fn ambiguous_name(text: &str, candidates: &[String]) -> Boxed {
 }
 
 /// A name that is almost a label, where the exact one is required.
-pub(crate) fn nearly_named(text: &str, candidates: &[String]) -> Boxed {
+pub(crate) fn nearly_named(text: &str, candidates: &[String]) -> BoxedError {
     let shown: String = text.trim().chars().filter(|c| !c.is_control()).take(80).collect();
     let named = candidates.iter().take(CANDIDATES_NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
     let mut error = envelope(
@@ -244,7 +244,7 @@ pub(crate) fn nearly_named(text: &str, candidates: &[String]) -> Boxed {
     error
 }
 
-pub(crate) fn no_words(text: &str) -> Boxed {
+pub(crate) fn no_words(text: &str) -> BoxedError {
     let shown: String = text.chars().filter(|c| !c.is_control()).take(80).collect();
     invalid(
         format!("`{shown}` has no word to search for: words are letters a to z, digits, `_` and `-`."),
@@ -252,7 +252,7 @@ pub(crate) fn no_words(text: &str) -> Boxed {
     )
 }
 
-pub(crate) fn ambiguous_label(label: &str, count: usize) -> Boxed {
+pub(crate) fn ambiguous_label(label: &str, count: usize) -> BoxedError {
     envelope(
         ErrorCode::SessionNotFound,
         Retry::NotRetryable,
@@ -261,7 +261,7 @@ pub(crate) fn ambiguous_label(label: &str, count: usize) -> Boxed {
     )
 }
 
-pub(crate) fn nothing_to_approve(label: &str) -> Boxed {
+pub(crate) fn nothing_to_approve(label: &str) -> BoxedError {
     invalid(
         format!("Run {label} has submitted nothing that needs a decision."),
         "Run `workrail show` to see where the run is. You can decide once the agent has submitted the step.",
@@ -269,7 +269,7 @@ pub(crate) fn nothing_to_approve(label: &str) -> Boxed {
 }
 
 /// A decision that would not count.
-pub(crate) fn passkey_needed(label: &str, asked: AskedProof) -> Boxed {
+pub(crate) fn passkey_needed(label: &str, asked: AskedProof) -> BoxedError {
     let next = match asked {
         AskedProof::PasskeyToEnrol => {
             "Open the console with `workrail console`, enrol a passkey under Settings, Passkeys, and decide there."
@@ -282,14 +282,14 @@ pub(crate) fn passkey_needed(label: &str, asked: AskedProof) -> Boxed {
 }
 
 /// An assertion that is not valid proof.
-pub(crate) fn passkey_refused(refusal: AssertionRefusal) -> Boxed {
+pub(crate) fn passkey_refused(refusal: AssertionRefusal) -> BoxedError {
     invalid(
         format!("The passkey was not accepted: {refusal}. Nothing was recorded."),
         "Go back, load the page again and use a passkey that is listed under Settings, Passkeys.",
     )
 }
 
-pub(crate) fn passkey_log(cause: PasskeyLogError) -> Boxed {
+pub(crate) fn passkey_log(cause: PasskeyLogError) -> BoxedError {
     match cause {
         PasskeyLogError::File(cause) => invalid(
             format!("The passkey log cannot be used: {cause}. Nothing was recorded."),
@@ -301,7 +301,7 @@ pub(crate) fn passkey_log(cause: PasskeyLogError) -> Boxed {
     }
 }
 
-pub(crate) fn key_not_enrolled(problem: &str) -> Boxed {
+pub(crate) fn key_not_enrolled(problem: &str) -> BoxedError {
     invalid(
         format!("The passkey was not changed: {problem}. Nothing was recorded."),
         "Go back, load the page again and try it again.",
@@ -309,7 +309,7 @@ pub(crate) fn key_not_enrolled(problem: &str) -> Boxed {
 }
 
 /// A further key without the agreement of an enrolled one.
-pub(crate) fn agreement_needed() -> Boxed {
+pub(crate) fn agreement_needed() -> BoxedError {
     invalid(
         "A passkey is enrolled, so another one needs its agreement. Nothing was recorded.".to_owned(),
         "Use the enrolled passkey when the browser asks for it. If all are lost: `workrail store passkeys reset` at a \
@@ -318,7 +318,7 @@ pub(crate) fn agreement_needed() -> Boxed {
 }
 
 /// A log that cannot be trusted.
-pub(crate) fn passkey_log_damaged(damage: &LogDamage) -> Boxed {
+pub(crate) fn passkey_log_damaged(damage: &LogDamage) -> BoxedError {
     invalid(
         format!(
             "The passkey log is damaged ({damage}), so no passkey can be believed. Nothing was recorded."
@@ -328,21 +328,21 @@ pub(crate) fn passkey_log_damaged(damage: &LogDamage) -> Boxed {
     )
 }
 
-pub(crate) fn no_reason() -> Boxed {
+pub(crate) fn no_reason() -> BoxedError {
     invalid(
         "A run is closed with a reason. Nothing was recorded.".to_owned(),
         "Say why nobody will finish it.",
     )
 }
 
-pub(crate) fn closed_already(label: &str, reason: &str) -> Boxed {
+pub(crate) fn closed_already(label: &str, reason: &str) -> BoxedError {
     invalid(
         format!("Run {label} is already closed: {reason}"),
         "Nothing more is needed. The next attempt, checkpoint, decision or answer reopens it.",
     )
 }
 
-pub(crate) fn finished_already(label: &str) -> Boxed {
+pub(crate) fn finished_already(label: &str) -> BoxedError {
     invalid(
         format!("Run {label} is complete, so there is nothing to close."),
         "Nothing more is needed: finished runs need nobody.",
@@ -350,7 +350,7 @@ pub(crate) fn finished_already(label: &str) -> Boxed {
 }
 
 /// A session with several runs was named where one run is needed.
-pub(crate) fn which_run(labels: impl Iterator<Item = RunLabel>) -> Boxed {
+pub(crate) fn which_run(labels: impl Iterator<Item = RunLabel>) -> BoxedError {
     let labels: Vec<String> = labels.map(|label| label.to_string()).collect();
     match labels.is_empty() {
         true => {
@@ -363,14 +363,14 @@ pub(crate) fn which_run(labels: impl Iterator<Item = RunLabel>) -> Boxed {
     }
 }
 
-pub(crate) fn changed_since_shown(label: &str) -> Boxed {
+pub(crate) fn changed_since_shown(label: &str) -> BoxedError {
     invalid(
         format!("Run {label} has changed since it was shown to you. Nothing was recorded."),
         "Run the command again to see what is submitted now.",
     )
 }
 
-pub(crate) fn workflow_copy(id: &WorkflowId, copy: &WorkflowId) -> Boxed {
+pub(crate) fn workflow_copy(id: &WorkflowId, copy: &WorkflowId) -> BoxedError {
     invalid(
         format!(
             "The file of `{id}` cannot be copied as `{copy}`: its id was not found in it. Nothing was written."
@@ -379,7 +379,7 @@ pub(crate) fn workflow_copy(id: &WorkflowId, copy: &WorkflowId) -> Boxed {
     )
 }
 
-pub(crate) fn not_accepted(key: &ContextKey, accepts: &AcceptedValues) -> Boxed {
+pub(crate) fn not_accepted(key: &ContextKey, accepts: &AcceptedValues) -> BoxedError {
     let wanted = match accepts {
         AcceptedValues::OneOf { values } => format!("one of {}", values.join(", ")),
         AcceptedValues::Boolean => "true or false".to_owned(),
@@ -393,11 +393,11 @@ pub(crate) fn not_accepted(key: &ContextKey, accepts: &AcceptedValues) -> Boxed 
     )
 }
 
-pub(crate) fn no_answer(key: &str) -> Boxed {
+pub(crate) fn no_answer(key: &str) -> BoxedError {
     invalid(format!("`{key}=null` is not an answer. Nothing was recorded."), "Answer with a value.")
 }
 
-pub(crate) fn a_question(label: &str, questions: &[Question]) -> Boxed {
+pub(crate) fn a_question(label: &str, questions: &[Question]) -> BoxedError {
     invalid(
         format!(
             "Run {label} asks a question, which is answered before anything is approved. Nothing was recorded."
@@ -406,7 +406,7 @@ pub(crate) fn a_question(label: &str, questions: &[Question]) -> Boxed {
     )
 }
 
-pub(crate) fn not_a_question(label: &str, key: &str, questions: &[Question]) -> Boxed {
+pub(crate) fn not_a_question(label: &str, key: &str, questions: &[Question]) -> BoxedError {
     let suggestion = match questions {
         [] => "The step has no open question. Run `workrail show` to see what it waits for.".to_owned(),
         questions => format!("Answer what is asked: {}", answers(label, questions)),
@@ -425,21 +425,21 @@ fn answers(label: &str, questions: &[Question]) -> String {
     each.join("; ")
 }
 
-pub(crate) fn no_open_run() -> Boxed {
+pub(crate) fn no_open_run() -> BoxedError {
     invalid(
         "All runs of this session are complete, so there are no preferences to change.".to_owned(),
         "Choose the mode when you start the next run.",
     )
 }
 
-pub(crate) fn workflow_id(cause: &NameError) -> Boxed {
+pub(crate) fn workflow_id(cause: &NameError) -> BoxedError {
     let mut error =
         invalid(format!("`workflowId`: {cause}."), "Send the id as it is listed, such as wr.small_change.");
     error.next_call = Some(NextCall::new(ToolName::ListWorkflows, []));
     error
 }
 
-pub(crate) fn context(cause: &ContextError) -> Boxed {
+pub(crate) fn context(cause: &ContextError) -> BoxedError {
     let mut error = invalid(
         format!("`context`: {cause}. Nothing was recorded."),
         "Remove large values from `context` and pass references (paths, ids) instead.",
@@ -467,7 +467,7 @@ pub(crate) fn context(cause: &ContextError) -> Boxed {
     error
 }
 
-pub(crate) fn query(what: &str, bytes: usize, max: usize) -> Boxed {
+pub(crate) fn query(what: &str, bytes: usize, max: usize) -> BoxedError {
     let mut error = invalid(
         format!("`{what}` has {bytes} bytes, at most {max} are allowed."),
         "Search with fewer words.",

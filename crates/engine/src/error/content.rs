@@ -8,7 +8,7 @@ use workrail_model::plan::AttachmentKind;
 use workrail_model::reply::NextCall;
 use workrail_ports::content::ContentError;
 
-use super::{Advice, Boxed, advise, chain, envelope, io, sentence};
+use super::{Advice, BoxedError, advise, chain, envelope, io, sentence};
 
 const REPAIR: &str = "`workrail store repair --all`, which recomputes the file or, with `--from BACKUP`, restores it \
                       from a backup";
@@ -17,7 +17,7 @@ const AFFECTED: &str = "`workrail store verify` names the sessions that need it"
 /// How many runs an error names; beyond that it gives the number.
 const RUNS_NAMED_MAX: usize = 8;
 
-pub(crate) fn content(cause: ContentError) -> Boxed {
+pub(crate) fn content(cause: ContentError) -> BoxedError {
     if let ContentError::Io(error) = &cause {
         return io(error);
     }
@@ -25,7 +25,7 @@ pub(crate) fn content(cause: ContentError) -> Boxed {
 }
 
 /// The recorded reply to a repeated call is lost. It cannot be recomputed, but the run continues without it.
-pub(crate) fn lost_reply(cause: ContentError, next_call: NextCall) -> Boxed {
+pub(crate) fn lost_reply(cause: ContentError, next_call: NextCall) -> BoxedError {
     let mut error = content(cause);
     if error.code == ErrorCode::StoreContentDamaged {
         advise(
@@ -39,7 +39,7 @@ pub(crate) fn lost_reply(cause: ContentError, next_call: NextCall) -> Boxed {
 }
 
 /// A bundle is complete or not made at all; a backup takes what exists.
-pub(crate) fn unexportable_content(cause: ContentError) -> Boxed {
+pub(crate) fn unexportable_content(cause: ContentError) -> BoxedError {
     let mut error = content(cause);
     if error.code == ErrorCode::StoreContentDamaged {
         advise(
@@ -55,7 +55,7 @@ pub(crate) fn unexportable_content(cause: ContentError) -> Boxed {
 }
 
 /// Content that was stored once and that a new event refers to again.
-pub(crate) fn lost_content(kind: AttachmentKind, digest: &str) -> Boxed {
+pub(crate) fn lost_content(kind: AttachmentKind, digest: &str) -> BoxedError {
     let kind = match kind {
         AttachmentKind::Snapshot => "snapshot",
         AttachmentKind::Blob => "blob",
@@ -64,7 +64,7 @@ pub(crate) fn lost_content(kind: AttachmentKind, digest: &str) -> Boxed {
     damaged(&format!("The stored {kind} {digest} is missing or damaged"))
 }
 
-fn damaged(what: &str) -> Boxed {
+fn damaged(what: &str) -> BoxedError {
     envelope(
         ErrorCode::StoreContentDamaged,
         Retry::NotRetryable,
@@ -80,7 +80,7 @@ fn damaged(what: &str) -> Boxed {
 }
 
 /// Adds to an error about damaged content which of the session's runs need it.
-pub(crate) fn naming_runs(mut error: Boxed, facts: &SessionState) -> Boxed {
+pub(crate) fn naming_runs(mut error: BoxedError, facts: &SessionState) -> BoxedError {
     if error.code != ErrorCode::StoreContentDamaged || error.details.is_some() {
         return error;
     }

@@ -10,9 +10,9 @@ use workrail_model::limits::RENDERED_STEP_BYTES_MAX;
 use workrail_model::placeholder;
 use workrail_model::plan::PlanError;
 
-use super::{Boxed, chain, context, internal, invalid, session_full};
+use super::{BoxedError, chain, context, internal, invalid, session_full};
 
-pub(crate) fn decide(cause: &DecideError) -> Boxed {
+pub(crate) fn decide(cause: &DecideError) -> BoxedError {
     match cause {
         DecideError::Context(inner) => context(inner),
         DecideError::NotesTooLong { bytes, max } => {
@@ -113,7 +113,7 @@ pub(crate) fn decide(cause: &DecideError) -> Boxed {
 }
 
 /// A loop at the very start reads a key that the start did not set.
-fn missing_key(key: &str, expected: &str, cause: &str) -> Boxed {
+fn missing_key(key: &str, expected: &str, cause: &str) -> BoxedError {
     let mut error = invalid(
         format!("`context.{key}` is missing: {cause}. Nothing was recorded."),
         "Send the call below with your own value.",
@@ -127,7 +127,7 @@ fn missing_key(key: &str, expected: &str, cause: &str) -> Boxed {
 }
 
 /// A context value makes the text of the next step too long to send or store.
-pub(crate) fn step_text(cause: &StepTextTooLong) -> Boxed {
+pub(crate) fn step_text(cause: &StepTextTooLong) -> BoxedError {
     let StepTextTooLong { step_id, variable, context_key, variable_bytes, empty_value } = cause;
     let mut error = invalid(
         format!("`context.{context_key}` is too large to be shown: {cause}. Nothing was recorded."),

@@ -6,9 +6,9 @@ use workrail_ports::file_system::FsErrorKind;
 use workrail_ports::keyring::KeyringError;
 
 use super::advice::{Advice, sentence};
-use super::{Boxed, envelope, invalid, io};
+use super::{BoxedError, envelope, invalid, io};
 
-pub(crate) fn keyring(cause: KeyringError) -> Boxed {
+pub(crate) fn keyring(cause: KeyringError) -> BoxedError {
     match &cause {
         KeyringError::Io(error) if error.kind == FsErrorKind::PermissionDenied => {
             unusable_keyring(&format!("the keyring cannot be used: {error}"), KEYRING_ACCESS)
@@ -53,14 +53,14 @@ const KEYRING_REMEDY: &str = "restore keys/keyring.json from a backup, or run `w
      keys revoke tokens in open chats; every run can be found again";
 
 /// Sessions exist but the keyring does not: making a new one silently would invalidate every token without a word.
-pub(crate) fn keyring_lost() -> Boxed {
+pub(crate) fn keyring_lost() -> BoxedError {
     unusable_keyring(
         "the keyring `keys/keyring.json` is missing, but this data directory has sessions",
         KEYRING_REMEDY,
     )
 }
 
-fn unusable_keyring(what: &str, remedy: &str) -> Boxed {
+fn unusable_keyring(what: &str, remedy: &str) -> BoxedError {
     let message = format!("{}. No token can be signed or checked; all sessions are intact.", sentence(what));
     envelope(ErrorCode::StoreKeyringUnusable, Retry::NotRetryable, message, Advice::for_the_user(remedy))
 }

@@ -37,9 +37,9 @@ pub(crate) use token::*;
 pub(crate) use upkeep::*;
 pub(crate) use workflow::*;
 
-type Boxed = Box<ErrorEnvelope>;
+pub(crate) type BoxedError = Box<ErrorEnvelope>;
 
-fn envelope(code: ErrorCode, retry: Retry, message: String, advice: impl Into<Advice>) -> Boxed {
+fn envelope(code: ErrorCode, retry: Retry, message: String, advice: impl Into<Advice>) -> BoxedError {
     let Advice { suggestion, for_people: suggestion_for_people } = advice.into();
     Box::new(ErrorEnvelope {
         code,
@@ -58,21 +58,21 @@ fn advise(error: &mut ErrorEnvelope, advice: impl Into<Advice>) {
     error.suggestion_for_people = for_people;
 }
 
-fn invalid(message: String, suggestion: &str) -> Boxed {
+fn invalid(message: String, suggestion: &str) -> BoxedError {
     envelope(ErrorCode::ValidationError, Retry::RetryableImmediate, message, suggestion)
 }
 
 /// A problem before anything was recorded.
-pub(crate) fn internal(problem: &str) -> Boxed {
+pub(crate) fn internal(problem: &str) -> BoxedError {
     bug(format!("Internal error: {problem}. Nothing was recorded."))
 }
 
 /// Something that must hold and does not; it may be found after a record was made.
-pub(crate) fn broken_invariant(invariant: &str) -> Boxed {
+pub(crate) fn broken_invariant(invariant: &str) -> BoxedError {
     bug(format!("Internal error: this must hold and does not: {invariant}."))
 }
 
-fn bug(message: String) -> Boxed {
+fn bug(message: String) -> BoxedError {
     let advice = Advice {
         suggestion: "Repeat the call once; if it fails again, report it as a WorkRail bug.".to_owned(),
         for_people: Some("Run the command again; if it fails again, report it as a WorkRail bug.".to_owned()),
@@ -80,7 +80,7 @@ fn bug(message: String) -> Boxed {
     envelope(ErrorCode::InternalInvariant, Retry::RetryableImmediate, message, advice)
 }
 
-pub(crate) fn store(cause: StoreError) -> Boxed {
+pub(crate) fn store(cause: StoreError) -> BoxedError {
     match &cause {
         StoreError::Locked { .. } => token(&TokenError::SessionLocked),
         StoreError::NotFound { session } => unknown_session(*session),
@@ -102,7 +102,7 @@ pub(crate) fn store(cause: StoreError) -> Boxed {
 }
 
 /// The session has reached the size limit of its log: it can be read but not extended.
-fn session_full(detail: &str) -> Boxed {
+fn session_full(detail: &str) -> BoxedError {
     envelope(
         ErrorCode::StoreIo,
         Retry::NotRetryable,
@@ -136,7 +136,7 @@ fn what_failed(cause: &FsError) -> &'static str {
 }
 
 /// A store-wide lock could not be taken in time; nothing was started.
-fn busy() -> Boxed {
+fn busy() -> BoxedError {
     envelope(
         ErrorCode::StoreBusy,
         Retry::RetryableAfterMs { after_ms: LOCK_RETRY_AFTER_MS },
@@ -147,7 +147,7 @@ fn busy() -> Boxed {
 }
 
 /// The server shuts down while checks run; the message is for callers that still listen.
-pub(crate) fn checks_interrupted() -> Boxed {
+pub(crate) fn checks_interrupted() -> BoxedError {
     envelope(
         ErrorCode::StoreBusy,
         Retry::RetryableAfterMs { after_ms: LOCK_RETRY_AFTER_MS },
@@ -160,7 +160,7 @@ pub(crate) fn checks_interrupted() -> Boxed {
 const RECORDED_ONCE: &str = "If it was recorded, you get the recorded answer; nothing is recorded twice.";
 
 /// The disk failed when everything except the commit was written: a later call finds it recorded, or records it.
-fn uncertain(cause: &FsError) -> Boxed {
+fn uncertain(cause: &FsError) -> BoxedError {
     let mut error = io(cause);
     error.message = format!(
         "{}: {cause}. This call may have been recorded anyway; earlier work is intact.",
@@ -179,11 +179,11 @@ pub(crate) fn is_outcome_unknown(error: &ErrorEnvelope) -> bool {
 /// For a call that creates something under a new id: repeating it would create a second one, so the caller
 /// checks first.
 pub(crate) fn check_before_repeating(
-    mut error: Boxed,
+    mut error: BoxedError,
     made: &str,
     repeat: &str,
     check_call: NextCall,
-) -> Boxed {
+) -> BoxedError {
     if !is_outcome_unknown(&error) {
         return error;
     }
@@ -200,7 +200,7 @@ pub(crate) fn check_before_repeating(
 }
 
 /// The start is recorded, but its reply could not be made. Repeated without a key, it would start a second run.
-pub(crate) fn started_but_not_shown(mut error: Boxed, label: &str) -> Boxed {
+pub(crate) fn started_but_not_shown(mut error: BoxedError, label: &str) -> BoxedError {
     error.message =
         format!("Run {label} was started, but its first step cannot be shown now. {}", error.message);
     advise(&mut error, "Do not start it again: make the call below to continue the run.");
@@ -209,7 +209,7 @@ pub(crate) fn started_but_not_shown(mut error: Boxed, label: &str) -> Boxed {
 }
 
 /// What a failed disk operation means to a caller.
-pub fn io(cause: &FsError) -> Boxed {
+pub fn io(cause: &FsError) -> BoxedError {
     let next = remedy(cause);
     // Nothing is wrong with the disk; this ends when other files are closed.
     if cause.kind == FsErrorKind::TooManyOpenFiles {
@@ -234,7 +234,7 @@ const STOP: &str = "Stop working on this run.";
 const ACCESS_DENIED: &str = "give the user that runs WorkRail read permission for the named file or folder \
                              (`chmod u+r` on a file, `chmod u+rwx` on a folder). Nothing is lost";
 
-pub(crate) fn health(session: SessionId, found: &SessionHealth) -> Boxed {
+pub(crate) fn health(session: SessionId, found: &SessionHealth) -> BoxedError {
     let (code, why) = match found {
         SessionHealth::Healthy => (ErrorCode::InternalInvariant, "it is healthy".to_owned()),
         SessionHealth::CorruptHead { reason } | SessionHealth::CorruptTail { reason, .. } => {
@@ -269,7 +269,7 @@ pub(crate) fn health(session: SessionId, found: &SessionHealth) -> Boxed {
     error
 }
 
-pub(crate) fn fold(session: SessionId, cause: &FoldError) -> Boxed {
+pub(crate) fn fold(session: SessionId, cause: &FoldError) -> BoxedError {
     envelope(
         ErrorCode::SessionCorrupt,
         Retry::NotRetryable,

@@ -9,10 +9,10 @@ use workrail_model::reply::NextCall;
 use workrail_model::token::TokenKind;
 use workrail_model::tool::ToolName;
 
-use super::{Advice, Boxed, envelope, invalid, sentence};
+use super::{Advice, BoxedError, envelope, invalid, sentence};
 use crate::request::ContinueWorkflow;
 
-pub(crate) fn token(cause: &TokenError) -> Boxed {
+pub(crate) fn token(cause: &TokenError) -> BoxedError {
     let text = if let TokenError::ScopeMismatch { part: ScopePart::Node, found, .. } = cause {
         format!("the two tokens belong to different steps of run {found}")
     } else {
@@ -50,7 +50,7 @@ pub(crate) fn token(cause: &TokenError) -> Boxed {
     envelope(cause.code(), retry, message, suggestion)
 }
 
-pub(crate) fn unknown_session(session: SessionId) -> Boxed {
+pub(crate) fn unknown_session(session: SessionId) -> BoxedError {
     envelope(
         ErrorCode::TokenUnknownNode,
         Retry::NotRetryable,
@@ -60,7 +60,7 @@ pub(crate) fn unknown_session(session: SessionId) -> Boxed {
     )
 }
 
-pub(crate) fn wrong_token_kind(found: TokenKind, wanted: TokenKind) -> Boxed {
+pub(crate) fn wrong_token_kind(found: TokenKind, wanted: TokenKind) -> BoxedError {
     let message = format!(
         "The token starts with `{}`, but this argument takes one that starts with `{}`. Nothing was changed.",
         found.prefix(),
@@ -70,14 +70,14 @@ pub(crate) fn wrong_token_kind(found: TokenKind, wanted: TokenKind) -> Boxed {
     envelope(ErrorCode::TokenScopeMismatch, Retry::RetryableImmediate, message, suggestion)
 }
 
-pub(crate) fn other_session(bookmark: SessionId, ack: SessionId) -> Boxed {
+pub(crate) fn other_session(bookmark: SessionId, ack: SessionId) -> BoxedError {
     let message =
         format!("The two tokens belong to different sessions, {bookmark} and {ack}. Nothing was changed.");
     let suggestion = "Send one of them alone, or both tokens of the same reply.";
     envelope(ErrorCode::TokenScopeMismatch, Retry::RetryableImmediate, message, suggestion)
 }
 
-pub(crate) fn no_token() -> Boxed {
+pub(crate) fn no_token() -> BoxedError {
     invalid(
         "continue_workflow needs a token: ackToken to complete the pending step, or stateToken to see it again."
             .to_owned(),
@@ -85,7 +85,7 @@ pub(crate) fn no_token() -> Boxed {
     )
 }
 
-pub(crate) fn output_without_ack(state_token: &str, request: &ContinueWorkflow) -> Boxed {
+pub(crate) fn output_without_ack(state_token: &str, request: &ContinueWorkflow) -> BoxedError {
     let mut error = invalid(
         "`output` and `context` were sent with a stateToken alone, which only reads the step; they would \
          be lost."
@@ -98,7 +98,7 @@ pub(crate) fn output_without_ack(state_token: &str, request: &ContinueWorkflow) 
     error
 }
 
-pub(crate) fn too_many_tokens() -> Boxed {
+pub(crate) fn too_many_tokens() -> BoxedError {
     invalid(
         "`continueToken` replaces the other tokens, but `ackToken` or `stateToken` was sent with it."
             .to_owned(),
@@ -107,7 +107,7 @@ pub(crate) fn too_many_tokens() -> Boxed {
 }
 
 /// The caller's words and the token refer to different things; `token` is what the token belongs to.
-pub(crate) fn mixed_up(token: &str, claimed: &str) -> Boxed {
+pub(crate) fn mixed_up(token: &str, claimed: &str) -> BoxedError {
     envelope(
         ErrorCode::TokenScopeMismatch,
         Retry::RetryableImmediate,

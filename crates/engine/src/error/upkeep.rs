@@ -10,12 +10,12 @@ use workrail_ports::file_system::{FsError, FsErrorKind};
 use workrail_ports::session_store::StoreError;
 use workrail_ports::upkeep::{Obstacle, SafeModeReason, UpkeepError};
 
-use super::{Boxed, advise, envelope, health, invalid, io, remedy, sentence, store, unknown_reference};
+use super::{BoxedError, advise, envelope, health, invalid, io, remedy, sentence, store, unknown_reference};
 
 /// Doubts named in one message; the others are counted.
 const DOUBTS_SHOWN_MAX: usize = 5;
 
-pub(crate) fn upkeep(cause: UpkeepError) -> Boxed {
+pub(crate) fn upkeep(cause: UpkeepError) -> BoxedError {
     match cause {
         UpkeepError::Kept { session } => invalid(
             format!("Session {session} is kept. Nothing was deleted."),
@@ -50,14 +50,14 @@ pub(crate) fn upkeep(cause: UpkeepError) -> Boxed {
 }
 
 /// A refusal whose cause is that something is in the place of a session's folder.
-pub(crate) fn obstructed(mut refused: Boxed, obstacle: &Obstacle) -> Boxed {
+pub(crate) fn obstructed(mut refused: BoxedError, obstacle: &Obstacle) -> BoxedError {
     refused.message = format!("`{}`: {}. Nothing was changed.", obstacle.path, obstacle.problem);
     advise(&mut refused, obstacle.fix.as_str());
     refused
 }
 
 /// A failing disk, reported to a person who ran a command.
-pub(crate) fn upkeep_io(cause: &FsError) -> Boxed {
+pub(crate) fn upkeep_io(cause: &FsError) -> BoxedError {
     let mut error = io(cause);
     if cause.kind != FsErrorKind::TooManyOpenFiles {
         error.message = format!("Disk error: {cause}. No session lost data.");
@@ -67,11 +67,11 @@ pub(crate) fn upkeep_io(cause: &FsError) -> Boxed {
 }
 
 /// For a command that found the session locked; agents' calls have their own code, about their token.
-pub(crate) fn locked_for_command(session: SessionId, refused: Boxed) -> Boxed {
+pub(crate) fn locked_for_command(session: SessionId, refused: BoxedError) -> BoxedError {
     if refused.code == ErrorCode::TokenSessionLocked { session_locked(session) } else { refused }
 }
 
-fn session_locked(session: SessionId) -> Boxed {
+fn session_locked(session: SessionId) -> BoxedError {
     envelope(
         ErrorCode::SessionLocked,
         Retry::RetryableAfterMs { after_ms: LOCK_RETRY_AFTER_MS },
@@ -81,7 +81,7 @@ fn session_locked(session: SessionId) -> Boxed {
 }
 
 /// Why nothing is removed, or nothing more.
-pub(crate) fn safe_mode(doubts: &[SafeModeReason]) -> Boxed {
+pub(crate) fn safe_mode(doubts: &[SafeModeReason]) -> BoxedError {
     let shown = doubts.iter().take(DOUBTS_SHOWN_MAX).map(|doubt| format!("{} ({})", doubt.what, doubt.why));
     let mut named = shown.collect::<Vec<_>>().join("; ");
     if doubts.len() > DOUBTS_SHOWN_MAX {
@@ -100,7 +100,7 @@ pub(crate) fn safe_mode(doubts: &[SafeModeReason]) -> Boxed {
 }
 
 /// What would be deleted is not what the user agreed to.
-pub(crate) fn cleanup_changed() -> Boxed {
+pub(crate) fn cleanup_changed() -> BoxedError {
     envelope(
         ErrorCode::ValidationError,
         Retry::NotRetryable,
@@ -114,7 +114,7 @@ const RESTORE: &str = "`workrail store restore BACKUP SESSION` restores it from 
                        Nothing was changed.";
 
 /// The target of a copy has sessions that did not come from the source.
-pub(crate) fn foreign_target(count: usize, named: &[SessionId]) -> Boxed {
+pub(crate) fn foreign_target(count: usize, named: &[SessionId]) -> BoxedError {
     let named: Vec<String> = named.iter().map(ToString::to_string).collect();
     let more = if count > named.len() { ", ..." } else { "" };
     invalid(
@@ -127,12 +127,12 @@ pub(crate) fn foreign_target(count: usize, named: &[SessionId]) -> Boxed {
 }
 
 /// The bytes of the log are intact, but its very first events contradict each other.
-pub(crate) fn nothing_to_keep(session: SessionId, damage: &str) -> Boxed {
+pub(crate) fn nothing_to_keep(session: SessionId, damage: &str) -> BoxedError {
     let message = format!("Session {session} is damaged ({damage}), and no whole part of it can be kept.");
     envelope(ErrorCode::SessionCorrupt, Retry::NotRetryable, message, RESTORE)
 }
 
-fn not_repairable(session: SessionId, found: &SessionHealth) -> Boxed {
+fn not_repairable(session: SessionId, found: &SessionHealth) -> BoxedError {
     let mut error = health(session, found);
     let (message, suggestion) = match found {
         SessionHealth::UnknownVersion { record, version } => (
@@ -171,7 +171,7 @@ fn not_repairable(session: SessionId, found: &SessionHealth) -> Boxed {
 }
 
 /// Why a backup or restore was not carried out.
-pub(crate) fn copy(cause: CopyError) -> Boxed {
+pub(crate) fn copy(cause: CopyError) -> BoxedError {
     match cause {
         CopyError::NotABackup => invalid(
             "The folder contains files and is not a WorkRail backup. Nothing was written.".to_owned(),

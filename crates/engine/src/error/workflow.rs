@@ -9,13 +9,13 @@ use workrail_model::text::truncate_with_marker;
 use workrail_model::tool::ToolName;
 use workrail_ports::workflow_source::SourceError;
 
-use super::{Advice, Boxed, envelope, sentence};
+use super::{Advice, BoxedError, envelope, sentence};
 
 /// Limit on a file's problems in one answer; the others are counted.
 const DIAGNOSTICS_BYTES_MAX: usize = 4000;
 
 /// `known` lists the ids that can be started, the nearest to the misspelled one first.
-pub(crate) fn unknown_workflow(id: &WorkflowId, nearest: Option<&str>, known: &[&str]) -> Boxed {
+pub(crate) fn unknown_workflow(id: &WorkflowId, nearest: Option<&str>, known: &[&str]) -> BoxedError {
     let people = "`workrail workflow list` shows every workflow, and every file that cannot be used.";
     let advice = match nearest {
         Some(near) => Advice {
@@ -41,7 +41,7 @@ pub(crate) fn unknown_workflow(id: &WorkflowId, nearest: Option<&str>, known: &[
     error
 }
 
-pub(crate) fn unknown_file() -> Boxed {
+pub(crate) fn unknown_file() -> BoxedError {
     envelope(
         ErrorCode::WorkflowNotFound,
         Retry::NotRetryable,
@@ -50,7 +50,7 @@ pub(crate) fn unknown_file() -> Boxed {
     )
 }
 
-pub(crate) fn not_text(reference: &str) -> Boxed {
+pub(crate) fn not_text(reference: &str) -> BoxedError {
     envelope(
         ErrorCode::WorkflowInvalid,
         Retry::NotRetryable,
@@ -59,7 +59,7 @@ pub(crate) fn not_text(reference: &str) -> Boxed {
     )
 }
 
-pub(crate) fn unusable_workflow(id: &WorkflowId, file: &str, why: &str) -> Boxed {
+pub(crate) fn unusable_workflow(id: &WorkflowId, file: &str, why: &str) -> BoxedError {
     envelope(
         ErrorCode::WorkflowInvalid,
         Retry::NotRetryable,
@@ -68,7 +68,7 @@ pub(crate) fn unusable_workflow(id: &WorkflowId, file: &str, why: &str) -> Boxed
     )
 }
 
-pub(crate) fn source(cause: &SourceError) -> Boxed {
+pub(crate) fn source(cause: &SourceError) -> BoxedError {
     envelope(
         ErrorCode::WorkflowInvalid,
         Retry::NotRetryable,
@@ -77,7 +77,7 @@ pub(crate) fn source(cause: &SourceError) -> Boxed {
     )
 }
 
-pub(crate) fn diagnostics(cause: &Diagnostics) -> Boxed {
+pub(crate) fn diagnostics(cause: &Diagnostics) -> BoxedError {
     envelope(
         ErrorCode::WorkflowInvalid,
         Retry::NotRetryable,
@@ -101,7 +101,7 @@ fn first_of(cause: &Diagnostics) -> String {
     text
 }
 
-pub(crate) fn bindings(file: &str, cause: &BindingsError) -> Boxed {
+pub(crate) fn bindings(file: &str, cause: &BindingsError) -> BoxedError {
     envelope(
         ErrorCode::WorkflowInvalid,
         Retry::NotRetryable,
@@ -110,7 +110,7 @@ pub(crate) fn bindings(file: &str, cause: &BindingsError) -> Boxed {
     )
 }
 
-pub(crate) fn unknown_hash(text: &str, found: usize) -> Boxed {
+pub(crate) fn unknown_hash(text: &str, found: usize) -> BoxedError {
     let shown: String = text.chars().filter(|c| !c.is_control()).take(80).collect();
     let message = match found {
         0 => format!("No run of this store is pinned to a workflow with the hash `{shown}`."),

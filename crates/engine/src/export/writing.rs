@@ -5,7 +5,7 @@ use std::io::Write;
 
 use serde_json::Value;
 use workrail_core::bundle::{BundleWriter, Purge, Redactor, portable_event};
-use workrail_model::bundle::{BlobText, BundleSection, Producer, Redaction};
+use workrail_model::bundle::{BlobText, BundleSection, Redaction};
 use workrail_model::canonical::to_canonical;
 use workrail_model::digest::BlobRef;
 use workrail_model::error::ErrorEnvelope;
@@ -47,10 +47,6 @@ impl<S: Store> Export<'_, S> {
     ) -> Result<Exported, ExportFailure> {
         let session = self.found.state.session_id();
         let environment = &self.engine.environment;
-        let producer = Producer {
-            app_version: environment.producer.app_version.clone(),
-            applied_config_hash: environment.producer.applied_config_hash,
-        };
         let events = self.found.state.next_event_index().get();
         let blobs: BTreeSet<BlobRef> = self
             .found
@@ -62,7 +58,8 @@ impl<S: Store> Export<'_, S> {
             .collect();
         let contents = (self.found.snapshots.len() + self.found.workflows.len() + blobs.len()) as u64;
         let mut done = WriteProgress { count: 0, of: events + contents, progress };
-        let mut writer = BundleWriter::begin(out, bundle, &environment.clock.now(), &producer, session)?;
+        let mut writer =
+            BundleWriter::begin(out, bundle, &environment.clock.now(), &environment.producer, session)?;
         self.events(&mut writer, &mut done)?;
         self.manifest(&mut writer)?;
         self.json_contents(&mut writer, &mut done)?;

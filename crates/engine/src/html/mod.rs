@@ -22,7 +22,7 @@ const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'n
 
 /// Addresses to link to. What is not listed is shown as text.
 #[derive(Clone, Debug, Default)]
-pub struct Links {
+pub struct PageLinks {
     /// Points of the shown run, by name.
     pub points: BTreeMap<PointName, String>,
     pub runs: BTreeMap<RunId, String>,
@@ -106,11 +106,11 @@ pub fn code(name: &str) -> Markup {
     html! { code { (clean(name)) } }
 }
 
-pub fn spans(spans: &[TextSpan], links: &Links) -> Markup {
+pub fn spans(spans: &[TextSpan], links: &PageLinks) -> Markup {
     html! { @for span in spans { (self::span(span, links)) } }
 }
 
-fn span(span: &TextSpan, links: &Links) -> Markup {
+fn span(span: &TextSpan, links: &PageLinks) -> Markup {
     match span {
         TextSpan::Text(text) => html! { (clean(text)) },
         TextSpan::Strong(text) => html! { strong { (clean(text)) } },
@@ -140,7 +140,7 @@ pub fn banner(banner: &Banner) -> Markup {
 
 /// Names and values in two columns, omitting names without a value; badges belong beside the heading
 /// ([`badges`]).
-pub fn facts(facts: &[Fact], links: &Links) -> Markup {
+pub fn facts(facts: &[Fact], links: &PageLinks) -> Markup {
     html! {
         dl.facts {
             @for fact in facts.iter().filter(|fact| fact.role == FactRole::Line && !fact.value.is_empty()) {
@@ -150,7 +150,7 @@ pub fn facts(facts: &[Fact], links: &Links) -> Markup {
     }
 }
 
-pub fn badges(facts: &[Fact], links: &Links) -> Markup {
+pub fn badges(facts: &[Fact], links: &PageLinks) -> Markup {
     html! {
         @for fact in facts {
             @if let FactRole::Badge(tone) = fact.role {
@@ -161,7 +161,7 @@ pub fn badges(facts: &[Fact], links: &Links) -> Markup {
 }
 
 /// A cell: Markdown by the agent or a person is rendered and, like notes, made inert.
-fn cell_of(cell: &[TextSpan], links: &Links) -> Markup {
+fn cell_of(cell: &[TextSpan], links: &PageLinks) -> Markup {
     match cell {
         [TextSpan::Text(text)] if is_markdown(text) => {
             html! { div.cell { (PreEscaped(notes::render(text))) } }
@@ -180,7 +180,7 @@ fn is_markdown(text: &str) -> bool {
 }
 
 /// The rows of a section; the caller adds its title, because it knows the heading level.
-pub fn table(section: &Section, links: &Links) -> Markup {
+pub fn table(section: &Section, links: &PageLinks) -> Markup {
     html! {
         div.scroll {
             table.stacks {

@@ -14,18 +14,16 @@ use workrail_model::reply::NextCall;
 use workrail_model::token::TokenKind;
 use workrail_model::tool::ToolName;
 
-use crate::error;
+use crate::error::{self, BoxedError};
 use crate::find::spelled_label;
 use crate::request::Echo;
 use crate::session_access::Reading;
 use crate::summaries::{LabelMatch, tip_of};
 use crate::token::{self, ArgumentTokenError};
 
-type Boxed = Box<ErrorEnvelope>;
-
 impl Reading<'_> {
     /// The error for a refused token, with the call that leads back to its run.
-    pub(crate) fn refused(&self, cause: ArgumentTokenError, echo: Echo<'_>) -> Boxed {
+    pub(crate) fn refused(&self, cause: ArgumentTokenError, echo: Echo<'_>) -> BoxedError {
         match cause {
             ArgumentTokenError::Kind { found, wanted } => self.wrong_kind(&found, wanted, echo),
             ArgumentTokenError::Token(cause) => {
@@ -46,7 +44,12 @@ impl Reading<'_> {
 
     /// Adds the call that shows the intended run again, or a search if that is not certain. `label` is what
     /// the refused token says.
-    pub(crate) fn leading_back(&self, mut refused: Boxed, echo: Echo<'_>, label: Option<RunLabel>) -> Boxed {
+    pub(crate) fn leading_back(
+        &self,
+        mut refused: BoxedError,
+        echo: Echo<'_>,
+        label: Option<RunLabel>,
+    ) -> BoxedError {
         // What the caller says besides the token counts first: it was typed, not truncated.
         let labels = [echoed_label(echo), label, label_in_tokens(echo)].into_iter().flatten();
         let named = labels
@@ -79,7 +82,7 @@ impl Reading<'_> {
         refused
     }
 
-    fn wrong_kind(&self, found: &VerifiedToken, wanted: TokenKind, echo: Echo<'_>) -> Boxed {
+    fn wrong_kind(&self, found: &VerifiedToken, wanted: TokenKind, echo: Echo<'_>) -> BoxedError {
         let mut refused = error::wrong_token_kind(found.kind(), wanted);
         let node = self.look(found.session(), |facts| {
             let resolved = token::resolve(facts, found).map_err(|cause| error::token(&cause))?;
@@ -101,7 +104,7 @@ impl Reading<'_> {
 
     /// Leads to the run that the caller names; if no run has that name, to the token's own run, which is
     /// then the only certain one.
-    fn back_to_echoed(&self, refused: Boxed, echo: Echo<'_>, own: NextCall) -> Boxed {
+    fn back_to_echoed(&self, refused: BoxedError, echo: Echo<'_>, own: NextCall) -> BoxedError {
         let refused = self.leading_back(refused, echo, None);
         if refused.next_call.as_ref().is_some_and(|call| call.tool == own.tool) {
             return refused;
@@ -116,7 +119,7 @@ impl Reading<'_> {
         at: NodeFacts,
         step: Option<&StepId>,
         echo: Echo<'_>,
-    ) -> Boxed {
+    ) -> BoxedError {
         let label = RunLabel::of(at.run);
         let step = step.map_or_else(|| "no step".to_owned(), |step| format!("step `{step}`"));
         let claimed = claimed(echo);

@@ -15,11 +15,11 @@ use workrail_model::id::AttemptId;
 use workrail_model::text::clean;
 
 use super::{notes, svg};
-use crate::html::{Links, badges, banner, chip, code, facts, page, spans, table, toned};
+use crate::html::{PageLinks, badges, banner, chip, code, facts, page, spans, table, toned};
 
 pub fn render(report: &Report) -> String {
     let addresses = report.runs.iter().map(|run| (run.run_id, format!("#{}", run.run_id)));
-    let links = Links { runs: addresses.collect(), ..Links::default() };
+    let links = PageLinks { runs: addresses.collect(), ..PageLinks::default() };
     let body = html! {
         @for item in report.banners() { (banner(&item)) }
         @for (index, own) in report.runs.iter().enumerate() { (run(own, index == 0, &links)) }
@@ -34,9 +34,9 @@ pub fn render(report: &Report) -> String {
     page(&words::title(report), &body).into_string()
 }
 
-fn run(run: &RunReport, is_first: bool, links: &Links) -> Markup {
+fn run(run: &RunReport, is_first: bool, links: &PageLinks) -> Markup {
     let addresses = run.nodes.iter().map(|node| (node.point.clone(), format!("#{}", node.node_id)));
-    let links = &Links { points: addresses.collect(), ..links.clone() };
+    let links = &PageLinks { points: addresses.collect(), ..links.clone() };
     let own = run.facts(Times::UTC);
     html! {
         h2 class=[is_first.then_some("first")] id=(run.run_id) {
@@ -60,7 +60,7 @@ fn run(run: &RunReport, is_first: bool, links: &Links) -> Markup {
 }
 
 /// A point with everything recorded there; the page already shows the content of the attempt `elsewhere`.
-pub fn node(node: &NodeReport, links: &Links, elsewhere: Option<AttemptId>) -> Markup {
+pub fn node(node: &NodeReport, links: &PageLinks, elsewhere: Option<AttemptId>) -> Markup {
     let is_indented = node.branch != 0 || node.kind == NodeKind::Checkpoint;
     html! {
         section.node.tip[node.branch_position == BranchPosition::Tip].beside[is_indented] id=(node.node_id) {
@@ -104,11 +104,11 @@ fn meta(node: &NodeReport) -> Markup {
     }
 }
 
-fn keys(name: &str, keys: &[String], links: &Links) -> Markup {
+fn keys(name: &str, keys: &[String], links: &PageLinks) -> Markup {
     html! { @if !keys.is_empty() { p.meta { (name) ": " (spans(&sections::keys(keys), links)) } } }
 }
 
-fn attempt(attempt: &Attempt, links: &Links, is_elsewhere: bool) -> Markup {
+fn attempt(attempt: &Attempt, links: &PageLinks, is_elsewhere: bool) -> Markup {
     let head = attempt.head(Times::UTC);
     let findings = attempt.findings();
     html! {
@@ -124,7 +124,7 @@ fn attempt(attempt: &Attempt, links: &Links, is_elsewhere: bool) -> Markup {
     }
 }
 
-pub fn output(output: &Output, links: &Links) -> Markup {
+pub fn output(output: &Output, links: &PageLinks) -> Markup {
     html! {
         p.meta { (spans(&output.caption(), links)) }
         @match &output.body {
@@ -144,7 +144,7 @@ pub fn notes_of(markdown: &str) -> Markup {
 }
 
 /// An artifact's content: as tables if its contract has rows, else verbatim.
-pub fn shown_as(shown: &ArtifactView, links: &Links) -> Markup {
+pub fn shown_as(shown: &ArtifactView, links: &PageLinks) -> Markup {
     html! {
         @match shown {
             ArtifactView::Tables { tables, fields } => {

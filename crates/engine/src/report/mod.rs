@@ -16,7 +16,7 @@ use workrail_model::compiled::CompiledWorkflow;
 use workrail_model::digest::{BlobRef, WorkflowHash};
 use workrail_model::error::ErrorEnvelope;
 
-use crate::content::Content;
+use crate::content::CachedContent;
 use crate::find::SessionOrRun;
 use crate::session_access::Reading;
 use crate::{Engine, Store};
@@ -35,9 +35,9 @@ pub use workrail_core::report::{
     branch_letter, elapsed_text as duration_text, shown as shown_time,
 };
 
-impl ContentReader for Content<'_> {
+impl ContentReader for CachedContent<'_> {
     fn workflow(&self, hash: WorkflowHash) -> Option<Arc<CompiledWorkflow>> {
-        Content::workflow(self, hash).ok()
+        CachedContent::workflow(self, hash).ok()
     }
 
     fn blob(&self, reference: BlobRef) -> Option<Vec<u8>> {

@@ -14,7 +14,7 @@ pub use attention::Attention;
 pub use log::SessionLog;
 pub use search::RecordSearch;
 pub use show::{RunContinuation, SessionView};
-pub use status::{Need, NeedsYou, OpenQuestion, Status, WaitReason};
+pub use status::{Need, NeedsYou, OpenQuestion, StoreStatus, WaitReason};
 pub use workrail_core::overview::{
     DamagedRow, FoundIn, Hit, ListLength, ListQuery, RowFilter, RunRow, SessionsList, Stage,
 };

@@ -19,7 +19,7 @@ const SUBMITTED_BYTES_MAX: usize = 2 * 1024;
 /// The store as a returning user wants to see it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Status {
+pub struct StoreStatus {
     /// Runs that wait for a decision or an answer come first, the longest wait first; then blocked ones.
     pub needs_you: Vec<NeedsYou>,
     pub running: Vec<RunRow>,
@@ -75,12 +75,12 @@ pub struct OpenQuestion {
 
 impl<S: Store> Engine<S> {
     /// What needs a person, and what is running.
-    pub fn status(&self, progress: ProgressSink<'_>) -> Result<Status, Box<ErrorEnvelope>> {
+    pub fn status(&self, progress: ProgressSink<'_>) -> Result<StoreStatus, Box<ErrorEnvelope>> {
         Ok(self.status_in(&self.sessions(&ListQuery::all_of(ListLength::Unfinished), progress)?))
     }
 
     /// The same from a list that has already been read.
-    pub fn status_in(&self, list: &SessionsList) -> Status {
+    pub fn status_in(&self, list: &SessionsList) -> StoreStatus {
         let (mut needs_you, mut running) = (Vec::new(), Vec::new());
         for row in &list.runs {
             match row.stage {
@@ -102,7 +102,7 @@ impl<S: Store> Engine<S> {
             | Stage::Complete
             | Stage::Closed => (1, Default::default()),
         });
-        Status { needs_you, running, damaged: list.damaged.clone(), sessions: list.sessions }
+        StoreStatus { needs_you, running, damaged: list.damaged.clone(), sessions: list.sessions }
     }
 
     fn needs_you(&self, run: RunRow) -> NeedsYou {

@@ -85,7 +85,7 @@ pub enum PasskeysResult {
 
 /// How a session in the source relates to the target's.
 #[derive(Clone, Debug, PartialEq)]
-enum Relation {
+enum CopyRelation {
     Missing,
     Same(Cursor),
     /// The target ends here, inside the source's history.
@@ -100,13 +100,13 @@ enum Relation {
 
 /// Whether the target's shorter copy of a session made room for the whole one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Room {
+enum TargetRoom {
     Made { was_kept: bool },
     InUse,
 }
 
 /// Goes through the sessions and remembers what the target has.
-pub(super) struct Copier<'a, S: Store> {
+pub(super) struct StoreCopier<'a, S: Store> {
     pub(super) source: &'a S,
     pub(super) target: &'a S,
     /// Content that this copy has put into the target.
@@ -130,8 +130,13 @@ pub fn copy_store<S: Store + Upkeep + KeyringImport>(
     watch: ProgressSink<'_>,
 ) -> Result<StoreCopySummary, CopyFailure> {
     let sessions = source.sessions().map_err(failed)?;
-    let mut copier =
-        Copier { source, target, sent: BTreeSet::new(), ends: BTreeMap::new(), summary: empty(options.mode) };
+    let mut copier = StoreCopier {
+        source,
+        target,
+        sent: BTreeSet::new(),
+        ends: BTreeMap::new(),
+        summary: empty(options.mode),
+    };
     copier.summary.sessions = sessions.len() as u64;
     let relations = copier.relations(&sessions)?;
     if options.target == TargetSessions::OnlyCopied {
@@ -178,7 +183,7 @@ fn empty(mode: ApplyMode) -> StoreCopySummary {
     }
 }
 
-impl<S: Store + Upkeep + KeyringImport> Copier<'_, S> {
+impl<S: Store + Upkeep + KeyringImport> StoreCopier<'_, S> {
     pub(super) fn problem(
         &mut self,
         what: impl Into<String>,
@@ -192,46 +197,46 @@ impl<S: Store + Upkeep + KeyringImport> Copier<'_, S> {
         }
     }
 
-    fn relations(&self, sessions: &[SessionId]) -> Result<Vec<(SessionId, Relation)>, CopyFailure> {
+    fn relations(&self, sessions: &[SessionId]) -> Result<Vec<(SessionId, CopyRelation)>, CopyFailure> {
         sessions.iter().map(|session| Ok((*session, self.relation(*session)?))).collect()
     }
 
-    fn relation(&self, session: SessionId) -> Result<Relation, CopyFailure> {
+    fn relation(&self, session: SessionId) -> Result<CopyRelation, CopyFailure> {
         let there = match self.target.read(session, None) {
-            Err(StoreError::NotFound { .. }) => return Ok(Relation::Missing),
+            Err(StoreError::NotFound { .. }) => return Ok(CopyRelation::Missing),
             read => read.map_err(failed)?,
         };
         if !there.health.is_healthy() {
-            return Ok(Relation::Damaged);
+            return Ok(CopyRelation::Damaged);
         }
         let end = there.cursor;
         let since = match self.source.read(session, Some(&end)) {
             Ok(since) if since.health.is_healthy() => since,
-            Ok(since) => return Ok(Relation::SourceDamaged(health_text(&since.health))),
-            Err(cause) => return Ok(Relation::SourceDamaged(cause.to_string())),
+            Ok(since) => return Ok(CopyRelation::SourceDamaged(health_text(&since.health))),
+            Err(cause) => return Ok(CopyRelation::SourceDamaged(cause.to_string())),
         };
         Ok(match (since.continues, since.cursor == end) {
-            (true, true) => Relation::Same(end),
-            (true, false) => Relation::Behind(end),
+            (true, true) => CopyRelation::Same(end),
+            (true, false) => CopyRelation::Behind(end),
             (false, _) => match self.target.read(session, Some(&since.cursor)) {
-                Ok(more) if more.continues => Relation::TargetHasMore,
-                Ok(_) | Err(_) => Relation::Differs,
+                Ok(more) if more.continues => CopyRelation::TargetHasMore,
+                Ok(_) | Err(_) => CopyRelation::Differs,
             },
         })
     }
 
     /// Refuses to write to a target that holds another store.
-    fn refuse_foreign(&self, relations: &[(SessionId, Relation)]) -> Result<(), CopyFailure> {
-        let known: BTreeMap<SessionId, &Relation> =
+    fn refuse_foreign(&self, relations: &[(SessionId, CopyRelation)]) -> Result<(), CopyFailure> {
+        let known: BTreeMap<SessionId, &CopyRelation> =
             relations.iter().map(|(session, relation)| (*session, relation)).collect();
         let is_foreign = |session: &SessionId| match known.get(session) {
-            None | Some(Relation::TargetHasMore | Relation::Differs) => true,
+            None | Some(CopyRelation::TargetHasMore | CopyRelation::Differs) => true,
             Some(
-                Relation::Missing
-                | Relation::Same(_)
-                | Relation::Behind(_)
-                | Relation::Damaged
-                | Relation::SourceDamaged(_),
+                CopyRelation::Missing
+                | CopyRelation::Same(_)
+                | CopyRelation::Behind(_)
+                | CopyRelation::Damaged
+                | CopyRelation::SourceDamaged(_),
             ) => false,
         };
         let there = self.target.sessions().map_err(failed)?;
@@ -245,44 +250,44 @@ impl<S: Store + Upkeep + KeyringImport> Copier<'_, S> {
     fn copy_session(
         &mut self,
         session: SessionId,
-        relation: &Relation,
+        relation: &CopyRelation,
         mode: ApplyMode,
     ) -> Result<(), CopyFailure> {
         let skipped = match relation {
             // Content that could not be read when the session was copied is added now.
-            Relation::Same(end) if mode == ApplyMode::Real && self.lacks_content(session, end) => {
-                return self.copy_session(session, &Relation::Behind(*end), mode);
+            CopyRelation::Same(end) if mode == ApplyMode::Real && self.lacks_content(session, end) => {
+                return self.copy_session(session, &CopyRelation::Behind(*end), mode);
             }
-            Relation::Same(end) => {
+            CopyRelation::Same(end) => {
                 self.summary.unchanged += 1;
                 self.ends.insert(session, *end);
                 return self.side_data_unless_in_use(session, mode);
             }
-            Relation::Missing | Relation::Behind(_) => {
+            CopyRelation::Missing | CopyRelation::Behind(_) => {
                 let is_copied = self.copy_whole(session, relation, mode)?;
                 let counted = match (is_copied, relation) {
                     (false, _) => &mut self.summary.skipped,
-                    (true, Relation::Behind(_)) => &mut self.summary.continued,
+                    (true, CopyRelation::Behind(_)) => &mut self.summary.continued,
                     (true, _) => &mut self.summary.added,
                 };
                 *counted += 1;
                 return if is_copied { self.side_data_unless_in_use(session, mode) } else { Ok(()) };
             }
-            Relation::TargetHasMore => {
+            CopyRelation::TargetHasMore => {
                 ("it continued in the target", "Nothing to do: the target has more of it.".to_owned())
             }
-            Relation::Differs => (
+            CopyRelation::Differs => (
                 "the target has another history of it",
                 format!(
                     "Decide which one to keep. Delete the other with `workrail session delete {session}`, then copy again."
                 ),
             ),
-            Relation::SourceDamaged(why) => {
+            CopyRelation::SourceDamaged(why) => {
                 self.summary.skipped += 1;
                 self.source_damaged(session, why);
                 return Ok(());
             }
-            Relation::Damaged => (
+            CopyRelation::Damaged => (
                 "it is damaged in the target",
                 format!(
                     "Run `workrail store repair {session}` on the target, or delete it there, then copy again."
@@ -311,18 +316,18 @@ impl<S: Store + Upkeep + KeyringImport> Copier<'_, S> {
     }
 
     /// Removes the target's shorter copy of a session.
-    fn make_room(&mut self, session: SessionId, end: &Cursor) -> Result<Room, CopyFailure> {
+    fn make_room(&mut self, session: SessionId, end: &Cursor) -> Result<TargetRoom, CopyFailure> {
         let was_kept = self.target.is_kept(session);
         let unkept = if was_kept { self.target.unkeep(session).map(drop) } else { Ok(()) };
         // Only if it still ends where it was compared: a session written to since stays.
         let removed = unkept.and_then(|()| self.target.remove(session, Some(end)).map(drop));
-        let Err(cause) = removed else { return Ok(Room::Made { was_kept }) };
+        let Err(cause) = removed else { return Ok(TargetRoom::Made { was_kept }) };
         self.keep_again(session, was_kept);
         if !matches!(cause, UpkeepError::Changed { .. } | UpkeepError::Store(StoreError::Locked { .. })) {
             return Err(error::upkeep(cause));
         }
         self.in_use(session, "not copied");
-        Ok(Room::InUse)
+        Ok(TargetRoom::InUse)
     }
 
     /// Restores the mark of `session keep`, unless it is still there.
@@ -353,22 +358,22 @@ impl<S: Store + Upkeep + KeyringImport> Copier<'_, S> {
     fn copy_whole(
         &mut self,
         session: SessionId,
-        relation: &Relation,
+        relation: &CopyRelation,
         mode: ApplyMode,
     ) -> Result<bool, CopyFailure> {
         if mode == ApplyMode::DryRun {
             return Ok(self.source.read(session, None).is_ok_and(|slice| slice.health.is_healthy()));
         }
         let mut was_kept = false;
-        if let Relation::Behind(end) = relation {
+        if let CopyRelation::Behind(end) = relation {
             // The target's copy goes only for one that is whole: it may be the only good one.
             let read = self.source.segments(session, None, &mut |_| ControlFlow::Continue(()));
             if self.end_if_healthy(session, read).is_none() {
                 return Ok(false);
             }
             match self.make_room(session, end)? {
-                Room::Made { was_kept: kept } => was_kept = kept,
-                Room::InUse => return Ok(false),
+                TargetRoom::Made { was_kept: kept } => was_kept = kept,
+                TargetRoom::InUse => return Ok(false),
             }
         }
         let mut staged = self.target.stage(session).map_err(failed)?;

@@ -5,10 +5,10 @@ use workrail_ports::upkeep::Upkeep;
 
 use super::ApplyMode;
 use super::backup::KeysResult;
-use super::copy::{Copier, CopyFailure, PasskeysResult, StoreCopyOptions};
+use super::copy::{CopyFailure, PasskeysResult, StoreCopier, StoreCopyOptions};
 use crate::{Store, error};
 
-impl<S: Store + Upkeep + KeyringImport> Copier<'_, S> {
+impl<S: Store + Upkeep + KeyringImport> StoreCopier<'_, S> {
     pub(super) fn keys(&mut self, options: StoreCopyOptions) -> Result<KeysResult, CopyFailure> {
         if !options.with_keys {
             return Ok(KeysResult::LeftOut);

@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 use workrail_engine::request::{InspectWorkflow, ListWorkflows, StartWorkflow};
-use workrail_engine::{Engine, Environment, Producer};
+use workrail_engine::{Engine, EngineEnvironment};
+use workrail_model::bundle::Producer;
 use workrail_model::compiled::ReferenceDeclaration;
 use workrail_model::discovery::{InspectMode, Precedence, WorkflowInspection, WorkflowList};
 use workrail_model::error::ErrorEnvelope;
@@ -184,8 +185,8 @@ impl Scene {
     }
 }
 
-pub(crate) fn environment(seed: u64, shelf: &Arc<Shelf>) -> Environment {
-    Environment {
+pub(crate) fn environment(seed: u64, shelf: &Arc<Shelf>) -> EngineEnvironment {
+    EngineEnvironment {
         clock: Box::new(FixedClock::default()),
         entropy: Box::new(SeededEntropy::new(seed)),
         workflows: Arc::<Shelf>::clone(shelf),
