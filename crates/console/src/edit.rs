@@ -4,7 +4,7 @@
 //! the user's own namespaces, its changes were shown, and the file on disk is still the one that was loaded.
 
 use workrail_engine::compare::DiffLine;
-use workrail_engine::edit::{CheckedText, Code, Severity, TrialReport, WorkflowFile, text_lines};
+use workrail_engine::edit::{CheckedText, Code, DiagnosticSeverity, TrialReport, WorkflowFile, text_lines};
 use workrail_model::digest::Sha256;
 use workrail_model::error::ErrorCode;
 use workrail_model::limits::WORKFLOW_SOURCE_BYTES_MAX;
@@ -203,7 +203,7 @@ fn save_problem(console: &Console, editor: &WorkflowEditor) -> Option<SaveProble
         ));
     }
     let problems = &editor.checked.diagnostics.problems;
-    if let Some(first) = problems.iter().find(|problem| problem.severity == Severity::Error) {
+    if let Some(first) = problems.iter().find(|problem| problem.severity == DiagnosticSeverity::Error) {
         let message =
             format!("The workflow has errors; the first is in line {}: {}.", first.line, first.message);
         return Some(SaveProblem::new(message, format!("Fix: {}.", first.fix.trim_end_matches('.'))));

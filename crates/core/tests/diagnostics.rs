@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 use test_case::test_case;
-use workrail_core::compile::{Checked, Code, CompileInput, Severity, check};
+use workrail_core::compile::{Checked, Code, CompileInput, DiagnosticSeverity, check};
 
 use cases::{cases, good, looped, plain, step, top, with_steps};
 
@@ -45,7 +45,7 @@ fn every_code_is_found_placed_and_explained() {
 fn only_errors_keep_a_workflow_from_compiling() {
     for (code, text) in cases() {
         let checked = checked(&text);
-        let compiles = code.severity() != Severity::Error;
+        let compiles = code.severity() != DiagnosticSeverity::Error;
         assert_eq!(checked.workflow.is_some(), compiles, "{code}:\n{}", checked.diagnostics);
     }
 }

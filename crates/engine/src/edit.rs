@@ -20,7 +20,7 @@ use crate::{Engine, Store, error};
 
 pub use workrail_core::builtins::{Insertion, InsertionKind, insertions};
 pub use workrail_core::compare::text_lines;
-pub use workrail_core::compile::{Code, Diagnostic, Diagnostics, Severity};
+pub use workrail_core::compile::{Code, Diagnostic, DiagnosticSeverity, Diagnostics};
 pub use workrail_core::trial::TrialReport;
 
 /// A workflow file in a source, usable or not.
@@ -63,7 +63,11 @@ pub struct CompiledText {
 
 impl CheckedText {
     pub fn errors(&self) -> usize {
-        self.diagnostics.problems.iter().filter(|problem| problem.severity == Severity::Error).count()
+        self.diagnostics
+            .problems
+            .iter()
+            .filter(|problem| problem.severity == DiagnosticSeverity::Error)
+            .count()
     }
 }
 

@@ -10,14 +10,14 @@ mod cases;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use workrail_core::compile::{Code, Severity};
+use workrail_core::compile::{Code, DiagnosticSeverity};
 use workrail_testkit::home::Home;
 
 /// Prints every problem of the file; the one with this code must be among them.
 fn rendered(home: &Home, code: Code, source: &[u8]) -> String {
     std::fs::write(home.project().join("workflow.json"), source).unwrap();
     let ran = home.run(&["workflow", "validate", "workflow.json"]);
-    let is_error = code.severity() == Severity::Error;
+    let is_error = code.severity() == DiagnosticSeverity::Error;
     assert_eq!((ran.code, ran.err.as_str()), (i32::from(is_error), ""), "{code}: {ran:?}");
     assert!(ran.out.contains(&format!("[{code}]")), "{code} was not found: {}", ran.out);
     ran.out

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use maud::{Markup, html};
 use workrail_engine::compare::DiffLine;
 use workrail_engine::edit::{
-    CompiledText, Diagnostic, Insertion, InsertionKind, Severity, TrialReport, insertions,
+    CompiledText, Diagnostic, DiagnosticSeverity, Insertion, InsertionKind, TrialReport, insertions,
 };
 use workrail_model::text::clean;
 
@@ -135,27 +135,27 @@ fn numbers(editor: &WorkflowEditor) -> Markup {
     }
 }
 
-fn class(severity: Severity) -> &'static str {
+fn class(severity: DiagnosticSeverity) -> &'static str {
     match severity {
-        Severity::Error => "bad",
-        Severity::Warning => "warn",
-        Severity::Hint => "quiet",
+        DiagnosticSeverity::Error => "bad",
+        DiagnosticSeverity::Warning => "warn",
+        DiagnosticSeverity::Hint => "quiet",
     }
 }
 
-fn sign(severity: Severity) -> &'static str {
+fn sign(severity: DiagnosticSeverity) -> &'static str {
     match severity {
-        Severity::Error => "✕ ",
-        Severity::Warning => "! ",
-        Severity::Hint => "· ",
+        DiagnosticSeverity::Error => "✕ ",
+        DiagnosticSeverity::Warning => "! ",
+        DiagnosticSeverity::Hint => "· ",
     }
 }
 
-fn word(severity: Severity) -> &'static str {
+fn word(severity: DiagnosticSeverity) -> &'static str {
     match severity {
-        Severity::Error => "error",
-        Severity::Warning => "warning",
-        Severity::Hint => "hint",
+        DiagnosticSeverity::Error => "error",
+        DiagnosticSeverity::Warning => "warning",
+        DiagnosticSeverity::Hint => "hint",
     }
 }
 

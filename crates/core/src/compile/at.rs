@@ -1,21 +1,21 @@
 //! Finds the step at a position in a file's text.
 
-use super::document::{self, Node};
-use super::report::Report;
+use super::document::{self, DocumentNode};
+use super::report::DiagnosticReport;
 
 /// The id of the innermost step around a byte position; `None` outside steps and in text that is not JSON.
 pub fn step_at(bytes: &[u8], cursor: usize) -> Option<String> {
-    let root = document::parse(bytes, &mut Report::default())?;
+    let root = document::parse(bytes, &mut DiagnosticReport::default())?;
     let mut found = None;
     let mut around = within(root.get("steps")?, cursor);
     while let Some(step) = around {
-        found = step.get("id").and_then(Node::text).map(str::to_owned).or(found);
+        found = step.get("id").and_then(DocumentNode::text).map(str::to_owned).or(found);
         around = step.get("body").and_then(|body| within(body, cursor));
     }
     found
 }
 
-fn within(list: &Node, cursor: usize) -> Option<&Node> {
+fn within(list: &DocumentNode, cursor: usize) -> Option<&DocumentNode> {
     list.items().iter().find(|item| (item.span.start..=item.span.end).contains(&cursor))
 }
 

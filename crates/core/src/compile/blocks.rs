@@ -11,7 +11,7 @@ use workrail_model::digest::Sha256;
 use super::diagnostic::Code;
 use super::nearest::suggestion;
 use super::path::DocPath;
-use super::report::{DraftDiagnostic, Report, shown};
+use super::report::{DiagnosticReport, DraftDiagnostic, shown};
 use super::source::{FeatureUse, PromptBlocksSource, PromptPart, PromptText};
 use crate::builtins::{self, Feature, STEP_REF_BYTES_MAX};
 
@@ -22,7 +22,7 @@ pub(super) struct ActiveFeature {
 }
 
 /// The features of a workflow, in the order of their ids, each once.
-pub(super) fn active_features(uses: &[FeatureUse], report: &mut Report) -> Vec<ActiveFeature> {
+pub(super) fn active_features(uses: &[FeatureUse], report: &mut DiagnosticReport) -> Vec<ActiveFeature> {
     let mut active: BTreeMap<&str, ActiveFeature> = BTreeMap::new();
     for used in uses {
         let Some(feature) = builtins::feature(&used.id) else {
@@ -49,7 +49,7 @@ pub(super) fn active_features(uses: &[FeatureUse], report: &mut Report) -> Vec<A
     active.into_values().collect()
 }
 
-fn settings(feature: &Feature, used: &FeatureUse, report: &mut Report) -> BTreeMap<String, Value> {
+fn settings(feature: &Feature, used: &FeatureUse, report: &mut DiagnosticReport) -> BTreeMap<String, Value> {
     let known: Vec<&str> = feature.settings.iter().map(|setting| setting.name).collect();
     for name in used.config.keys().filter(|name| !known.contains(&name.as_str())) {
         let fix = if known.is_empty() { "remove the config".to_owned() } else { suggestion(name, &known) };
@@ -101,7 +101,13 @@ impl RefTable {
         self.0.into_values().collect()
     }
 
-    fn resolve(&mut self, id: &str, used: &mut RefUse, at: &DocPath, report: &mut Report) -> &'static str {
+    fn resolve(
+        &mut self,
+        id: &str,
+        used: &mut RefUse,
+        at: &DocPath,
+        report: &mut DiagnosticReport,
+    ) -> &'static str {
         let Some(snippet) = builtins::snippet(id) else {
             let known: Vec<&str> = builtins::snippets().iter().map(|snippet| snippet.id).collect();
             report.push(
@@ -139,12 +145,12 @@ pub(super) fn compile(
     features: &[ActiveFeature],
     table: &mut RefTable,
     at: &DocPath,
-    bind: &mut dyn FnMut(&str, &mut Report) -> String,
-    report: &mut Report,
+    bind: &mut dyn FnMut(&str, &mut DiagnosticReport) -> String,
+    report: &mut DiagnosticReport,
 ) -> (PromptBlocks, RefUse) {
     let mut used = RefUse::default();
     let blocks_at = at.key("promptBlocks");
-    let mut resolve = |text: &PromptText, path: &DocPath, report: &mut Report| match text {
+    let mut resolve = |text: &PromptText, path: &DocPath, report: &mut DiagnosticReport| match text {
         PromptText::Plain(text) => bind(text, report),
         PromptText::Parts(parts) => parts.iter().enumerate().fold(String::new(), |mut out, (index, part)| {
             match part {
@@ -156,7 +162,7 @@ pub(super) fn compile(
             out
         }),
     };
-    let mut items = |texts: &[PromptText], section: &str, report: &mut Report| {
+    let mut items = |texts: &[PromptText], section: &str, report: &mut DiagnosticReport| {
         let path = blocks_at.key(section);
         let texts = texts.iter().enumerate().map(|(index, text)| resolve(text, &path.index(index), report));
         texts.map(|text| BlockItem { text, feature_id: None }).collect::<Vec<_>>()
@@ -198,7 +204,7 @@ fn apply(
     used: &mut RefUse,
     table: &mut RefTable,
     at: &DocPath,
-    report: &mut Report,
+    report: &mut DiagnosticReport,
 ) {
     for active in features {
         let texts = [active.feature.constraints, active.feature.procedure, active.feature.verify];

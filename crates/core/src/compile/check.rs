@@ -11,12 +11,12 @@ use super::Library;
 use super::diagnostic::Code;
 use super::nearest::suggestion;
 use super::path::DocPath;
-use super::report::{DraftDiagnostic, Report, shown};
-use super::source::{BodySource, StandardStep, Step, Workflow};
+use super::report::{DiagnosticReport, DraftDiagnostic, shown};
+use super::source::{AuthoredStep, BodySource, StandardStep, Workflow};
 use crate::render::prompt::too_long_as_authored;
 
 /// Checks that ids in the workflow's own lists are unique.
-pub(super) fn declarations(source: &Workflow, report: &mut Report) {
+pub(super) fn declarations(source: &Workflow, report: &mut DiagnosticReport) {
     let root = DocPath::root();
     unique(
         source.assessments.iter().map(|assessment| assessment.id.as_str()),
@@ -41,7 +41,7 @@ pub(super) fn declarations(source: &Workflow, report: &mut Report) {
     }
 }
 
-fn unique<'a>(names: impl Iterator<Item = &'a str>, at: &DocPath, report: &mut Report) {
+fn unique<'a>(names: impl Iterator<Item = &'a str>, at: &DocPath, report: &mut DiagnosticReport) {
     let mut seen = BTreeSet::new();
     for (index, name) in names.enumerate() {
         if !seen.insert(name) {
@@ -56,7 +56,7 @@ fn unique<'a>(names: impl Iterator<Item = &'a str>, at: &DocPath, report: &mut R
 }
 
 /// Checks that references lead to files inside their folder.
-pub(super) fn references(source: &Workflow, library: &Library, report: &mut Report) {
+pub(super) fn references(source: &Workflow, library: &Library, report: &mut DiagnosticReport) {
     for (index, own) in source.references.iter().enumerate() {
         let path = own.source.as_str();
         let base = match own.resolve_from {
@@ -105,7 +105,7 @@ fn leaves_folder(path: &str) -> bool {
 }
 
 /// Checks that the workflow does not use what it disables.
-pub(super) fn disabled_capabilities(source: &Workflow, report: &mut Report) {
+pub(super) fn disabled_capabilities(source: &Workflow, report: &mut DiagnosticReport) {
     let disabled = &source.capabilities.disabled;
     let mut refuse = |at: &DocPath, what: String, name: &str| {
         report.push(
@@ -116,21 +116,21 @@ pub(super) fn disabled_capabilities(source: &Workflow, report: &mut Report) {
         );
     };
     if disabled.contains(&Capability::Delegation) {
-        let mut queue: Vec<&Step> = source.steps.iter().collect();
+        let mut queue: Vec<&AuthoredStep> = source.steps.iter().collect();
         while let Some(step) = queue.pop() {
             match step {
-                Step::Parallel(step) => {
+                AuthoredStep::Parallel(step) => {
                     refuse(
                         &step.at,
                         format!("`{}` delegates to other agents", shown(&step.id)),
                         "delegation",
                     );
                 }
-                Step::Loop(step) => match &step.body {
+                AuthoredStep::Loop(step) => match &step.body {
                     BodySource::Inline(body) => queue.extend(body),
                     BodySource::Named(_) => {}
                 },
-                Step::Standard(_) => {}
+                AuthoredStep::Standard(_) => {}
             }
         }
         for used in source.features.iter().filter(|used| used.id == "wr.features.subagent_guidance") {
@@ -140,7 +140,7 @@ pub(super) fn disabled_capabilities(source: &Workflow, report: &mut Report) {
 }
 
 /// Checks that a step's assessments are declared, and that its consequences use their levels.
-pub(super) fn assessments(source: &Workflow, step: &StandardStep, report: &mut Report) {
+pub(super) fn assessments(source: &Workflow, step: &StandardStep, report: &mut DiagnosticReport) {
     let at = &step.at;
     let known: Vec<&str> = source.assessments.iter().map(|assessment| assessment.id.as_str()).collect();
     let mut referenced: Vec<&AssessmentDefinition> = Vec::new();
@@ -204,7 +204,7 @@ fn level_declared(
     scope: Option<&str>,
     referenced: &[&AssessmentDefinition],
     at: &DocPath,
-    report: &mut Report,
+    report: &mut DiagnosticReport,
 ) {
     let scoped =
         referenced.iter().filter(|assessment| scope.is_none_or(|name| assessment.id.as_str() == name));
@@ -226,7 +226,7 @@ fn level_declared(
     );
 }
 
-pub(super) fn assessments_used(source: &Workflow, steps: &[CompiledStep], report: &mut Report) {
+pub(super) fn assessments_used(source: &Workflow, steps: &[CompiledStep], report: &mut DiagnosticReport) {
     if source.assessments.is_empty() {
         return;
     }
@@ -262,7 +262,7 @@ pub(super) fn sizes(
     workflow: &CompiledWorkflow,
     text_bytes: usize,
     step_paths: &BTreeMap<String, DocPath>,
-    report: &mut Report,
+    report: &mut DiagnosticReport,
 ) {
     for step_id in steps_over_budget(workflow, text_bytes) {
         let at = step_paths.get(step_id.as_str()).cloned().unwrap_or_else(|| DocPath::root().key("steps"));

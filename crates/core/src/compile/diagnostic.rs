@@ -11,7 +11,7 @@ use serde::Serialize;
 /// How bad it is. Only errors keep a workflow from running.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Severity {
+pub enum DiagnosticSeverity {
     Error,
     Warning,
     Hint,
@@ -28,7 +28,7 @@ pub struct SourceSpan {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Diagnostic {
-    pub severity: Severity,
+    pub severity: DiagnosticSeverity,
     pub code: Code,
     /// Where in the document, as in `steps[3].loop.maxIterations`; empty for the whole file.
     pub path: String,
@@ -48,9 +48,9 @@ pub struct Diagnostic {
 impl fmt::Display for Diagnostic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let severity = match self.severity {
-            Severity::Error => "error",
-            Severity::Warning => "warning",
-            Severity::Hint => "hint",
+            DiagnosticSeverity::Error => "error",
+            DiagnosticSeverity::Warning => "warning",
+            DiagnosticSeverity::Hint => "hint",
         };
         write!(f, "{severity}[{}] {}:{}: {}", self.code, self.line, self.column, self.message)?;
         if !self.path.is_empty() {
@@ -89,7 +89,7 @@ impl Diagnostics {
     }
 
     pub fn errors(&self) -> impl Iterator<Item = &Diagnostic> {
-        self.problems.iter().filter(|problem| problem.severity == Severity::Error)
+        self.problems.iter().filter(|problem| problem.severity == DiagnosticSeverity::Error)
     }
 
     pub fn is_empty(&self) -> bool {
@@ -128,9 +128,9 @@ macro_rules! codes {
                 }
             }
 
-            pub fn severity(self) -> Severity {
+            pub fn severity(self) -> DiagnosticSeverity {
                 match self {
-                    $(Self::$variant => Severity::$severity,)+
+                    $(Self::$variant => DiagnosticSeverity::$severity,)+
                 }
             }
         }

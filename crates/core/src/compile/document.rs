@@ -10,12 +10,12 @@ use serde_json::{Map, Number, Value};
 use workrail_model::limits::{JSON_DEPTH_MAX, SAFE_INTEGER_MAX, WORKFLOW_SOURCE_BYTES_MAX};
 
 use super::diagnostic::{Code, SourceSpan};
-use super::path::{DocPath, Segment};
-use super::report::{DraftDiagnostic, Report};
+use super::path::{DocPath, PathSegment};
+use super::report::{DiagnosticReport, DraftDiagnostic};
 use super::syntax;
 
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Node {
+pub(super) struct DocumentNode {
     pub(super) span: SourceSpan,
     pub(super) kind: Kind,
 }
@@ -26,30 +26,30 @@ pub(super) enum Kind {
     Bool(bool),
     Number(Number),
     Text(String),
-    List(Vec<Node>),
-    Object(Vec<Member>),
+    List(Vec<DocumentNode>),
+    Object(Vec<DocumentMember>),
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Member {
+pub(super) struct DocumentMember {
     pub(super) key: String,
     pub(super) key_span: SourceSpan,
-    pub(super) value: Node,
+    pub(super) value: DocumentNode,
 }
 
-impl Node {
-    pub(super) fn get(&self, key: &str) -> Option<&Node> {
+impl DocumentNode {
+    pub(super) fn get(&self, key: &str) -> Option<&DocumentNode> {
         self.members().iter().find(|member| member.key == key).map(|member| &member.value)
     }
 
-    pub(super) fn members(&self) -> &[Member] {
+    pub(super) fn members(&self) -> &[DocumentMember] {
         match &self.kind {
             Kind::Object(members) => members,
             Kind::Null | Kind::Bool(_) | Kind::Number(_) | Kind::Text(_) | Kind::List(_) => &[],
         }
     }
 
-    pub(super) fn items(&self) -> &[Node] {
+    pub(super) fn items(&self) -> &[DocumentNode] {
         match &self.kind {
             Kind::List(items) => items,
             Kind::Null | Kind::Bool(_) | Kind::Number(_) | Kind::Text(_) | Kind::Object(_) => &[],
@@ -112,10 +112,15 @@ impl Node {
         let mut span = self.span;
         for segment in path.segments() {
             let next = match segment {
-                Segment::Index(index) => node.items().get(*index).map(|item| (item, item.span)),
-                Segment::Key(key) => node.members().iter().find(|member| member.key == *key).map(|member| {
-                    (&member.value, SourceSpan { start: member.key_span.start, end: member.value.span.end })
-                }),
+                PathSegment::Index(index) => node.items().get(*index).map(|item| (item, item.span)),
+                PathSegment::Key(key) => {
+                    node.members().iter().find(|member| member.key == *key).map(|member| {
+                        (
+                            &member.value,
+                            SourceSpan { start: member.key_span.start, end: member.value.span.end },
+                        )
+                    })
+                }
             };
             match next {
                 Some((inner, inner_span)) => {
@@ -131,7 +136,7 @@ impl Node {
 }
 
 /// The tree, or `None` if the text cannot be parsed; every reason is in the report.
-pub(super) fn parse(bytes: &[u8], report: &mut Report) -> Option<Node> {
+pub(super) fn parse(bytes: &[u8], report: &mut DiagnosticReport) -> Option<DocumentNode> {
     if bytes.len() as u64 > WORKFLOW_SOURCE_BYTES_MAX {
         report.push(
             DraftDiagnostic::at(Code::FileTooLarge, SourceSpan::default())
@@ -181,7 +186,7 @@ pub(super) fn parse(bytes: &[u8], report: &mut Report) -> Option<Node> {
         );
         return None;
     };
-    Reader { offset: start, text, report }.node(&tree, 0)
+    DocumentReader { offset: start, text, report }.node(&tree, 0)
 }
 
 /// JSON with comments and trailing commas, nothing else.
@@ -200,18 +205,18 @@ pub(crate) fn parse_options() -> ParseOptions {
     }
 }
 
-struct Reader<'r> {
+struct DocumentReader<'r> {
     offset: usize,
     text: &'r str,
-    report: &'r mut Report,
+    report: &'r mut DiagnosticReport,
 }
 
-impl Reader<'_> {
+impl DocumentReader<'_> {
     fn span(&self, range: jsonc_parser::common::Range) -> SourceSpan {
         SourceSpan { start: range.start + self.offset, end: range.end + self.offset }
     }
 
-    fn node(&mut self, tree: &ast::Value<'_>, depth: usize) -> Option<Node> {
+    fn node(&mut self, tree: &ast::Value<'_>, depth: usize) -> Option<DocumentNode> {
         let span = self.span(tree.range());
         if depth > JSON_DEPTH_MAX {
             self.report.push(syntax::too_deep(span));
@@ -234,11 +239,11 @@ impl Reader<'_> {
             }
             ast::Value::Object(object) => Kind::Object(self.members(object, depth)?),
         };
-        Some(Node { span, kind })
+        Some(DocumentNode { span, kind })
     }
 
-    fn members(&mut self, object: &ast::Object<'_>, depth: usize) -> Option<Vec<Member>> {
-        let mut members: Vec<Member> = Vec::with_capacity(object.properties.len());
+    fn members(&mut self, object: &ast::Object<'_>, depth: usize) -> Option<Vec<DocumentMember>> {
+        let mut members: Vec<DocumentMember> = Vec::with_capacity(object.properties.len());
         let mut seen = std::collections::BTreeSet::new();
         for property in &object.properties {
             let key = property.name.as_str();
@@ -253,7 +258,7 @@ impl Reader<'_> {
                 continue;
             }
             let value = self.node(&property.value, depth + 1)?;
-            members.push(Member { key: key.to_owned(), key_span, value });
+            members.push(DocumentMember { key: key.to_owned(), key_span, value });
         }
         Some(members)
     }

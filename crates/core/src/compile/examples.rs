@@ -4,9 +4,9 @@
 
 use std::collections::BTreeMap;
 
-use super::document::{self, Kind, Node};
+use super::document::{self, DocumentNode, Kind};
 use super::format::{Authored, ObjectShape, Shape};
-use super::report::Report;
+use super::report::DiagnosticReport;
 use super::source::Workflow;
 
 /// Each file with its name. Add new ones here.
@@ -26,7 +26,7 @@ impl Examples {
     pub(super) fn read() -> Self {
         let mut examples = Self::default();
         for (_, text) in EXAMPLE_FILES {
-            if let Some(root) = document::parse(text.as_bytes(), &mut Report::default()) {
+            if let Some(root) = document::parse(text.as_bytes(), &mut DiagnosticReport::default()) {
                 examples.collect(&Workflow::shape(), &root);
             }
         }
@@ -38,7 +38,7 @@ impl Examples {
         self.shortest.get(&(object.what, field)).map(String::as_str)
     }
 
-    fn collect(&mut self, shape: &Shape, node: &Node) {
+    fn collect(&mut self, shape: &Shape, node: &DocumentNode) {
         match shape {
             Shape::Object(object) => {
                 for field in object.fields {
@@ -76,7 +76,7 @@ impl Examples {
 }
 
 /// Whether the node is this alternative: objects are distinguished by their fields.
-fn fits(shape: &Shape, node: &Node) -> bool {
+fn fits(shape: &Shape, node: &DocumentNode) -> bool {
     match shape {
         Shape::Object(object) => {
             node.is_object()
@@ -101,7 +101,7 @@ fn fits(shape: &Shape, node: &Node) -> bool {
 }
 
 /// JSON on one line, in the order of the file.
-fn one_line(node: &Node) -> String {
+fn one_line(node: &DocumentNode) -> String {
     match &node.kind {
         Kind::List(items) if items.is_empty() => "[]".to_owned(),
         Kind::Object(members) if members.is_empty() => "{}".to_owned(),

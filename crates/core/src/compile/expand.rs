@@ -11,20 +11,20 @@ use workrail_model::compiled::{Expr, Requiredness, StepKind, StepProvenance};
 use super::diagnostic::Code;
 use super::nearest::suggestion;
 use super::path::DocPath;
-use super::report::{DraftDiagnostic, Report, shown};
+use super::report::{DiagnosticReport, DraftDiagnostic, shown};
 use super::source::{Condition, OutputSource, StandardStep, TemplateCall};
 use super::{Library, routine};
 use crate::builtins::{self, PROBE_TEMPLATE, Template};
 
 /// A step that is about to be compiled.
 #[derive(Clone, Debug)]
-pub(super) struct Draft {
+pub(super) struct StepDraft {
     pub(super) step: StandardStep,
     pub(super) provenance: StepProvenance,
     pub(super) kind: StepKind,
 }
 
-impl Draft {
+impl StepDraft {
     pub(super) fn authored(step: StandardStep) -> Self {
         Self { step, provenance: StepProvenance::Authored, kind: StepKind::Standard }
     }
@@ -35,8 +35,8 @@ pub(super) fn expand(
     caller: &StandardStep,
     call: &TemplateCall,
     library: &Library,
-    report: &mut Report,
-) -> Vec<Draft> {
+    report: &mut DiagnosticReport,
+) -> Vec<StepDraft> {
     let own = builtins::template(&call.template_id).or_else(|| builtins::routine_template(&call.template_id));
     let mut drafts = match (own, library.routine(&call.template_id)) {
         (Some(template), _) => from_template(caller, call, template, report),
@@ -74,7 +74,7 @@ fn titled(caller: &StandardStep, inner: &str, several: bool) -> String {
     }
 }
 
-fn unknown(call: &TemplateCall, library: &Library, report: &mut Report) {
+fn unknown(call: &TemplateCall, library: &Library, report: &mut DiagnosticReport) {
     if report.is_broken(&call.at.key("templateId")) {
         return;
     }
@@ -97,8 +97,8 @@ fn from_template(
     caller: &StandardStep,
     call: &TemplateCall,
     template: &'static Template,
-    report: &mut Report,
-) -> Vec<Draft> {
+    report: &mut DiagnosticReport,
+) -> Vec<StepDraft> {
     let mut args: BTreeMap<&str, &str> = BTreeMap::new();
     for arg in template.args {
         match (call.args.get(arg.name).map(|value| value.0.as_str()), arg.default) {
@@ -121,9 +121,9 @@ fn from_template(
             prompt: Some(fill(inner.prompt, &args, &caller.at, report)),
             ..StandardStep::default()
         };
-        Draft { step, provenance: StepProvenance::Authored, kind: kind.clone() }
+        StepDraft { step, provenance: StepProvenance::Authored, kind: kind.clone() }
     });
-    let mut drafts: Vec<Draft> = steps.collect();
+    let mut drafts: Vec<StepDraft> = steps.collect();
     if let (Some(contract), Some(last)) = (template.contract, drafts.last_mut()) {
         let contract_ref = contract.to_owned();
         last.step.output_contract = Some(OutputSource { contract_ref, presence: Requiredness::Required });
@@ -135,7 +135,7 @@ fn probe_kind(
     caller: &StandardStep,
     template: &Template,
     args: &BTreeMap<&str, &str>,
-    report: &mut Report,
+    report: &mut DiagnosticReport,
 ) -> StepKind {
     if template.id != PROBE_TEMPLATE {
         return StepKind::Standard;
@@ -157,7 +157,7 @@ fn probe_kind(
     StepKind::CapabilityProbe { capability, template_id: template.id.to_owned() }
 }
 
-pub(super) fn missing_arg(call: &TemplateCall, name: &str, report: &mut Report) {
+pub(super) fn missing_arg(call: &TemplateCall, name: &str, report: &mut DiagnosticReport) {
     if report.is_broken(&call.at.key("args").key(name)) {
         return;
     }
@@ -169,7 +169,7 @@ pub(super) fn missing_arg(call: &TemplateCall, name: &str, report: &mut Report) 
     );
 }
 
-pub(super) fn unused_args(call: &TemplateCall, used: impl Fn(&str) -> bool, report: &mut Report) {
+pub(super) fn unused_args(call: &TemplateCall, used: impl Fn(&str) -> bool, report: &mut DiagnosticReport) {
     for name in call.args.keys().filter(|name| !used(name)) {
         report.push(
             DraftDiagnostic::on(Code::TemplateArgUnused, &call.at.key("args").key(name))
@@ -183,14 +183,14 @@ pub(super) fn unused_args(call: &TemplateCall, used: impl Fn(&str) -> bool, repo
 /// The approximate size of a part of a workflow: every authored string is in its debug form, which is counted but
 /// not kept.
 fn debug_bytes(part: &dyn std::fmt::Debug) -> usize {
-    struct Count(usize);
-    impl std::fmt::Write for Count {
+    struct ByteCounter(usize);
+    impl std::fmt::Write for ByteCounter {
         fn write_str(&mut self, text: &str) -> std::fmt::Result {
             self.0 += text.len();
             Ok(())
         }
     }
-    let mut count = Count(0);
+    let mut count = ByteCounter(0);
     // Counting cannot fail.
     let _ = std::fmt::write(&mut count, format_args!("{part:?}"));
     count.0
@@ -273,7 +273,12 @@ pub(super) fn holes(text: &str) -> impl Iterator<Item = (usize, &str)> {
 }
 
 /// Fills in the arguments; names without one are left as they are.
-pub(super) fn fill(text: &str, args: &BTreeMap<&str, &str>, at: &DocPath, report: &mut Report) -> String {
+pub(super) fn fill(
+    text: &str,
+    args: &BTreeMap<&str, &str>,
+    at: &DocPath,
+    report: &mut DiagnosticReport,
+) -> String {
     let mut out = String::with_capacity(text.len());
     let mut from = 0;
     for (start, name) in holes(text) {
@@ -301,7 +306,7 @@ mod tests {
     #[test]
     fn values_are_not_expanded_again() {
         let args = BTreeMap::from([("a", "{b}"), ("b", "x")]);
-        let mut report = Report::default();
+        let mut report = DiagnosticReport::default();
         assert_eq!(fill("{a}-{b}-{c}", &args, &DocPath::root(), &mut report), "{b}-x-{c}");
     }
 }

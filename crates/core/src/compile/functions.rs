@@ -10,7 +10,7 @@ use workrail_model::compiled::{
 use super::diagnostic::Code;
 use super::nearest::suggestion;
 use super::path::DocPath;
-use super::report::{DraftDiagnostic, Report, shown};
+use super::report::{DiagnosticReport, DraftDiagnostic, shown};
 use super::source::{StandardStep, Workflow};
 
 /// The functions visible to the step being compiled: the workflow's and its loops'.
@@ -41,7 +41,7 @@ impl<'a> VisibleFunctions<'a> {
         step.functions.iter().chain(outer).map(|function| function.name.as_str()).collect()
     }
 
-    pub(super) fn check(&self, step: &StandardStep, report: &mut Report) {
+    pub(super) fn check(&self, step: &StandardStep, report: &mut DiagnosticReport) {
         let at = &step.at;
         for (index, reference) in step.function_references.iter().enumerate() {
             let name = reference.trim().trim_end_matches("()");
@@ -69,7 +69,12 @@ impl<'a> VisibleFunctions<'a> {
     }
 
     /// Reports functions of the workflow that no step refers to, calls or names.
-    pub(super) fn report_unused(&self, source: &Workflow, steps: &[CompiledStep], report: &mut Report) {
+    pub(super) fn report_unused(
+        &self,
+        source: &Workflow,
+        steps: &[CompiledStep],
+        report: &mut DiagnosticReport,
+    ) {
         if source.functions.is_empty() {
             return;
         }
@@ -134,7 +139,12 @@ impl<'n> SoughtNames<'n> {
     }
 }
 
-fn check_call(function: &FunctionDefinition, call: &FunctionCall, at: &DocPath, report: &mut Report) {
+fn check_call(
+    function: &FunctionDefinition,
+    call: &FunctionCall,
+    at: &DocPath,
+    report: &mut DiagnosticReport,
+) {
     let known: Vec<&str> = function.parameters.iter().map(|parameter| parameter.name.as_str()).collect();
     let mut wrong = |path: DocPath, message: String, fix: String| {
         report.push(

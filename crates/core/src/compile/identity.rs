@@ -6,7 +6,7 @@ use workrail_model::name::WorkflowId;
 
 use super::diagnostic::Code;
 use super::path::DocPath;
-use super::report::{DraftDiagnostic, Report, shown};
+use super::report::{DiagnosticReport, DraftDiagnostic, shown};
 
 /// Where a file comes from, as far as compiling is concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,7 +56,7 @@ pub(crate) fn suggested_id(
     WorkflowId::parse(&id).ok()
 }
 
-pub(super) fn check(id: &str, origin: FileOrigin, report: &mut Report) -> Option<WorkflowId> {
+pub(super) fn check(id: &str, origin: FileOrigin, report: &mut DiagnosticReport) -> Option<WorkflowId> {
     let at = DocPath::root().key("id");
     let parsed = match WorkflowId::parse(id) {
         Ok(parsed) => parsed,

@@ -16,7 +16,7 @@ use workrail_model::nearest::nearest;
 
 use super::diagnostic::Code;
 use super::path::DocPath;
-use super::report::{DraftDiagnostic, Report, shown};
+use super::report::{DiagnosticReport, DraftDiagnostic, shown};
 use super::source::Workflow;
 use crate::condition::{ValueScope, holds};
 use crate::interpret::VISITS_MAX;
@@ -153,7 +153,7 @@ pub(super) fn contradicted_bodies(
     loops: &[CompiledLoop],
     conditions: &BTreeMap<ConditionId, ConditionTest>,
     paths: &StepPaths,
-    report: &mut Report,
+    report: &mut DiagnosticReport,
 ) {
     let expr = |id: &ConditionId| match conditions.get(id) {
         Some(ConditionTest::Context { expr }) => Some(expr),
@@ -189,7 +189,12 @@ pub(super) fn contradicted_bodies(
 }
 
 /// Nested loops whose passes multiply beyond what one call may examine.
-pub(super) fn loop_cost(plan: &[PlanItem], loops: &[CompiledLoop], paths: &StepPaths, report: &mut Report) {
+pub(super) fn loop_cost(
+    plan: &[PlanItem],
+    loops: &[CompiledLoop],
+    paths: &StepPaths,
+    report: &mut DiagnosticReport,
+) {
     let by_id: BTreeMap<&LoopId, &CompiledLoop> =
         loops.iter().map(|looped| (&looped.loop_id, looped)).collect();
     let mut queue: Vec<(&PlanItem, u64)> = plan.iter().map(|item| (item, 1)).collect();
@@ -220,7 +225,7 @@ pub(super) fn variables(
     loops: &[CompiledLoop],
     conditions: &BTreeMap<ConditionId, ConditionTest>,
     paths: &StepPaths,
-    report: &mut Report,
+    report: &mut DiagnosticReport,
 ) {
     let mut wanted: Vec<(&CompiledStep, &str, &str)> = Vec::new();
     for step in steps {
@@ -276,7 +281,7 @@ fn set_later(
     loops: &[CompiledLoop],
     conditions: &BTreeMap<ConditionId, ConditionTest>,
     paths: &StepPaths,
-    report: &mut Report,
+    report: &mut DiagnosticReport,
 ) {
     let nothing = Context::default();
     let in_loop: BTreeSet<&str> = loops.iter().flat_map(|owner| &owner.body).map(PlanItem::id).collect();
@@ -337,7 +342,7 @@ fn has_word(text: &str, word: &str) -> bool {
     words(text).any(|other| other == word)
 }
 
-fn unclosed(step: &CompiledStep, field: &str, text: &str, paths: &StepPaths, report: &mut Report) {
+fn unclosed(step: &CompiledStep, field: &str, text: &str, paths: &StepPaths, report: &mut DiagnosticReport) {
     let Some(start) = text.find("{{") else { return };
     let beginning: String = text[start..].chars().take(24).collect();
     report.push(
@@ -348,7 +353,13 @@ fn unclosed(step: &CompiledStep, field: &str, text: &str, paths: &StepPaths, rep
     );
 }
 
-fn not_a_variable(step: &CompiledStep, field: &str, source: &str, paths: &StepPaths, report: &mut Report) {
+fn not_a_variable(
+    step: &CompiledStep,
+    field: &str,
+    source: &str,
+    paths: &StepPaths,
+    report: &mut DiagnosticReport,
+) {
     report.push(
         DraftDiagnostic::on(Code::NotAVariable, &path_of(paths, step.step_id.as_str()).key(field))
             .message(format!("`{}` contains `{}`, which is shown unchanged", step.step_id, shown(source)))

@@ -32,7 +32,7 @@ mod syntax;
 
 pub use at::step_at;
 pub use bindings::{Bindings, BindingsError, bindings_for};
-pub use diagnostic::{Code, Diagnostic, Diagnostics, Severity, SourceSpan};
+pub use diagnostic::{Code, Diagnostic, DiagnosticSeverity, Diagnostics, SourceSpan};
 pub(crate) use document::parse_options;
 pub use examples::EXAMPLE_FILES;
 #[cfg(test)]
@@ -48,7 +48,7 @@ use std::collections::BTreeMap;
 use workrail_model::compiled::CompiledWorkflow;
 use workrail_model::name::WorkflowId;
 
-use report::Report;
+use report::DiagnosticReport;
 
 #[derive(Clone, Copy, Debug)]
 pub struct CompileInput<'a> {
@@ -86,7 +86,7 @@ pub fn compile(input: CompileInput<'_>) -> Result<CompiledWorkflow, Diagnostics>
 
 /// Compiles and keeps the warnings and hints as well.
 pub fn check(input: CompileInput<'_>) -> Checked {
-    let mut report = Report::default();
+    let mut report = DiagnosticReport::default();
     let Some(root) = document::parse(input.bytes, &mut report) else {
         return Checked { workflow: None, diagnostics: report.finish(input.file, None) };
     };
@@ -99,6 +99,6 @@ pub fn check(input: CompileInput<'_>) -> Checked {
 /// The `id` that a file claims, even if the rest of it is wrong: ownership of an id is decided before
 /// the file is validated.
 pub fn authored_id(bytes: &[u8]) -> Option<WorkflowId> {
-    let root = document::parse(bytes, &mut Report::default())?;
+    let root = document::parse(bytes, &mut DiagnosticReport::default())?;
     WorkflowId::parse(root.get("id")?.text()?).ok()
 }

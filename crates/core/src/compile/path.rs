@@ -3,38 +3,38 @@
 use std::fmt;
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Segment {
+pub(super) enum PathSegment {
     Key(String),
     Index(usize),
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct DocPath(Vec<Segment>);
+pub(super) struct DocPath(Vec<PathSegment>);
 
 impl DocPath {
     pub(super) fn root() -> Self {
         Self::default()
     }
 
-    pub(super) fn new(segments: Vec<Segment>) -> Self {
+    pub(super) fn new(segments: Vec<PathSegment>) -> Self {
         Self(segments)
     }
 
     #[must_use]
     pub(super) fn key(&self, key: &str) -> Self {
         let mut segments = self.0.clone();
-        segments.push(Segment::Key(key.to_owned()));
+        segments.push(PathSegment::Key(key.to_owned()));
         Self(segments)
     }
 
     #[must_use]
     pub(super) fn index(&self, index: usize) -> Self {
         let mut segments = self.0.clone();
-        segments.push(Segment::Index(index));
+        segments.push(PathSegment::Index(index));
         Self(segments)
     }
 
-    pub(super) fn segments(&self) -> &[Segment] {
+    pub(super) fn segments(&self) -> &[PathSegment] {
         &self.0
     }
 }
@@ -43,9 +43,9 @@ impl fmt::Display for DocPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (position, segment) in self.0.iter().enumerate() {
             match segment {
-                Segment::Key(key) if position == 0 => write!(f, "{key}")?,
-                Segment::Key(key) => write!(f, ".{key}")?,
-                Segment::Index(index) => write!(f, "[{index}]")?,
+                PathSegment::Key(key) if position == 0 => write!(f, "{key}")?,
+                PathSegment::Key(key) => write!(f, ".{key}")?,
+                PathSegment::Index(index) => write!(f, "[{index}]")?,
             }
         }
         Ok(())

@@ -9,14 +9,14 @@ use super::path::DocPath;
 #[derive(Debug)]
 pub(super) struct DraftDiagnostic {
     code: Code,
-    location: Location,
+    location: DiagnosticLocation,
     message: String,
     why: String,
     fix: String,
 }
 
 #[derive(Debug)]
-enum Location {
+enum DiagnosticLocation {
     Span(SourceSpan),
     Path(DocPath),
     Both(SourceSpan, DocPath),
@@ -24,19 +24,19 @@ enum Location {
 
 impl DraftDiagnostic {
     pub(super) fn at(code: Code, span: SourceSpan) -> Self {
-        Self::new(code, Location::Span(span))
+        Self::new(code, DiagnosticLocation::Span(span))
     }
 
     /// The span is looked up when the report is finished.
     pub(super) fn on(code: Code, path: &DocPath) -> Self {
-        Self::new(code, Location::Path(path.clone()))
+        Self::new(code, DiagnosticLocation::Path(path.clone()))
     }
 
     pub(super) fn both(code: Code, span: SourceSpan, path: DocPath) -> Self {
-        Self::new(code, Location::Both(span, path))
+        Self::new(code, DiagnosticLocation::Both(span, path))
     }
 
-    fn new(code: Code, location: Location) -> Self {
+    fn new(code: Code, location: DiagnosticLocation) -> Self {
         Self { code, location, message: String::new(), why: String::new(), fix: String::new() }
     }
 
@@ -60,7 +60,7 @@ impl DraftDiagnostic {
 const KEPT_MAX: usize = 1000;
 
 #[derive(Debug, Default)]
-pub(super) struct Report {
+pub(super) struct DiagnosticReport {
     text: String,
     problems: Vec<DraftDiagnostic>,
     errors: usize,
@@ -71,13 +71,13 @@ pub(super) struct Report {
     misspelt: Vec<DocPath>,
 }
 
-impl Report {
+impl DiagnosticReport {
     pub(super) fn set_text(&mut self, text: &str) {
         text.clone_into(&mut self.text);
     }
 
     pub(super) fn push(&mut self, problem: DraftDiagnostic) {
-        if problem.code.severity() == super::Severity::Error {
+        if problem.code.severity() == super::DiagnosticSeverity::Error {
             self.errors += 1;
         }
         if self.problems.len() < KEPT_MAX {
@@ -98,11 +98,14 @@ impl Report {
     /// would be a misleading consequence.
     pub(super) fn is_broken(&self, at: &DocPath) -> bool {
         let own = at.segments();
-        let within = |location: &Location| match location {
-            Location::Span(_) => false,
-            Location::Path(path) | Location::Both(_, path) => path.segments().starts_with(own),
+        let within = |location: &DiagnosticLocation| match location {
+            DiagnosticLocation::Span(_) => false,
+            DiagnosticLocation::Path(path) | DiagnosticLocation::Both(_, path) => {
+                path.segments().starts_with(own)
+            }
         };
-        let is_error = |problem: &&DraftDiagnostic| problem.code.severity() == super::Severity::Error;
+        let is_error =
+            |problem: &&DraftDiagnostic| problem.code.severity() == super::DiagnosticSeverity::Error;
         self.misspelt.contains(at)
             || self.problems.iter().filter(is_error).any(|problem| within(&problem.location))
     }
@@ -139,7 +142,7 @@ impl Report {
         self.errors > 0
     }
 
-    pub(super) fn finish(self, file: &str, root: Option<&super::document::Node>) -> Diagnostics {
+    pub(super) fn finish(self, file: &str, root: Option<&super::document::DocumentNode>) -> Diagnostics {
         if self.problems.is_empty() {
             return Diagnostics::new(file, Vec::new());
         }
@@ -149,11 +152,11 @@ impl Report {
         let problems = self.problems.into_iter();
         for problem in problems.filter(|problem| !(has_errors && problem.code.may_follow_from_an_error())) {
             let (span, path) = match problem.location {
-                Location::Span(span) => (span, String::new()),
-                Location::Path(path) => {
+                DiagnosticLocation::Span(span) => (span, String::new()),
+                DiagnosticLocation::Path(path) => {
                     (root.map(|root| root.find(&path)).unwrap_or_default(), path.to_string())
                 }
-                Location::Both(span, path) => (span, path.to_string()),
+                DiagnosticLocation::Both(span, path) => (span, path.to_string()),
             };
             let (line, column) = position(&self.text, &lines, span.start);
             placed.push(Diagnostic {

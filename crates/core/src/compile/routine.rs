@@ -6,18 +6,20 @@ use workrail_model::compiled::{StepKind, StepProvenance};
 
 use super::diagnostic::Code;
 use super::document;
-use super::expand::{Draft, fill, holes, missing_arg, unused_args};
-use super::report::{DraftDiagnostic, Report, shown};
-use super::source::{self, Condition, PromptPart, PromptText, StandardStep, Step, TemplateCall, Workflow};
+use super::expand::{StepDraft, fill, holes, missing_arg, unused_args};
+use super::report::{DiagnosticReport, DraftDiagnostic, shown};
+use super::source::{
+    self, AuthoredStep, Condition, PromptPart, PromptText, StandardStep, TemplateCall, Workflow,
+};
 
 /// The steps of a routine with the call's arguments filled in; empty if it cannot be used, which is then reported.
 pub(super) fn steps(
     caller: &StandardStep,
     call: &TemplateCall,
     text: &[u8],
-    report: &mut Report,
-) -> Vec<Draft> {
-    let mut scratch = Report::default();
+    report: &mut DiagnosticReport,
+) -> Vec<StepDraft> {
+    let mut scratch = DiagnosticReport::default();
     let Some(root) = document::parse(text, &mut scratch) else {
         refuse(call, "its file is not JSON", "run `workrail workflow validate` on its file", report);
         return Vec::new();
@@ -46,21 +48,23 @@ fn plain_steps<'r>(
     routine: &'r Workflow,
     caller: &StandardStep,
     call: &TemplateCall,
-    report: &mut Report,
+    report: &mut DiagnosticReport,
 ) -> Option<Vec<&'r StandardStep>> {
     let mut plain = Vec::new();
     let is_named = |condition: &Option<Condition>| matches!(condition, Some(Condition::Named(_)));
     for step in &routine.steps {
         let why = match step {
-            Step::Loop(_) => "it has a loop",
-            Step::Parallel(_) => "it delegates",
-            Step::Standard(step) if step.template_call.is_some() => "it calls a template itself",
-            Step::Standard(step) if !step.assessment_refs.is_empty() => {
+            AuthoredStep::Loop(_) => "it has a loop",
+            AuthoredStep::Parallel(_) => "it delegates",
+            AuthoredStep::Standard(step) if step.template_call.is_some() => "it calls a template itself",
+            AuthoredStep::Standard(step) if !step.assessment_refs.is_empty() => {
                 "it asks for assessments, which belong to one workflow"
             }
-            Step::Standard(step) if is_named(&step.run_condition) => "it uses named conditions",
+            AuthoredStep::Standard(step) if is_named(&step.run_condition) => "it uses named conditions",
             // Both must hold, and a name cannot be combined with the condition of the step.
-            Step::Standard(step) if step.run_condition.is_some() && is_named(&caller.run_condition) => {
+            AuthoredStep::Standard(step)
+                if step.run_condition.is_some() && is_named(&caller.run_condition) =>
+            {
                 let why = format!(
                     "it has a condition of its own (step `{}`), and the call names one",
                     shown(&step.id)
@@ -68,7 +72,7 @@ fn plain_steps<'r>(
                 refuse(call, &why, "write the condition of the call inline", report);
                 return None;
             }
-            Step::Standard(step) => {
+            AuthoredStep::Standard(step) => {
                 plain.push(&**step);
                 continue;
             }
@@ -80,7 +84,7 @@ fn plain_steps<'r>(
     Some(plain)
 }
 
-fn refuse(call: &TemplateCall, why: &str, fix: &str, report: &mut Report) {
+fn refuse(call: &TemplateCall, why: &str, fix: &str, report: &mut DiagnosticReport) {
     report.push(
         DraftDiagnostic::on(Code::UnknownTemplate, &call.at.key("templateId"))
             .message(format!("the routine `{}` cannot be injected: {why}", shown(&call.template_id)))
@@ -114,8 +118,8 @@ fn draft(
     routine: &Workflow,
     inner: &StandardStep,
     args: &BTreeMap<&str, &str>,
-    report: &mut Report,
-) -> Draft {
+    report: &mut DiagnosticReport,
+) -> StepDraft {
     let at = &caller.at;
     let mut step = inner.clone();
     step.at = at.clone();
@@ -144,5 +148,5 @@ fn draft(
     step.guidance.extend(routine.meta_guidance.iter().cloned());
     step.functions.extend(routine.functions.iter().cloned());
     step.agent_role = step.agent_role.or_else(|| routine.agent_role.clone());
-    Draft { step, provenance: StepProvenance::Authored, kind: StepKind::Standard }
+    StepDraft { step, provenance: StepProvenance::Authored, kind: StepKind::Standard }
 }

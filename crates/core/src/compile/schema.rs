@@ -11,7 +11,7 @@ use super::source::Workflow;
 
 /// The schema of `schemas/workflow.schema.json`.
 pub fn workflow_schema() -> Value {
-    let mut writer = Writer { definitions: BTreeMap::new() };
+    let mut writer = SchemaWriter { definitions: BTreeMap::new() };
     let shape = Workflow::shape();
     let mut root =
         if let Shape::Object(object) = &shape { writer.fields(object) } else { writer.shape(&shape) };
@@ -25,11 +25,11 @@ pub fn workflow_schema() -> Value {
     root
 }
 
-struct Writer {
+struct SchemaWriter {
     definitions: BTreeMap<String, Value>,
 }
 
-impl Writer {
+impl SchemaWriter {
     fn shape(&mut self, shape: &Shape) -> Value {
         match shape {
             Shape::Text { min, max } => json!({ "type": "string", "minLength": min, "maxLength": max }),

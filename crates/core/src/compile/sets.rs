@@ -10,12 +10,15 @@ use workrail_model::nearest::nearest;
 use super::diagnostic::Code;
 use super::lint::{Mentions, StepPaths};
 use super::path::DocPath;
-use super::report::{DraftDiagnostic, Report, shown};
+use super::report::{DiagnosticReport, DraftDiagnostic, shown};
 use super::source::{ContextDutySource, ContextType, StandardStep};
 use crate::routing::{self, Reads};
 
 /// The keys that a step sets; problems with them are reported.
-pub(super) fn compile(step: &StandardStep, report: &mut Report) -> BTreeMap<ContextKey, ContextDuty> {
+pub(super) fn compile(
+    step: &StandardStep,
+    report: &mut DiagnosticReport,
+) -> BTreeMap<ContextKey, ContextDuty> {
     let at = step.at.key("sets");
     let duties = step.sets.iter().filter_map(|(key, source)| {
         let at = at.key(key);
@@ -35,7 +38,11 @@ pub(super) fn compile(step: &StandardStep, report: &mut Report) -> BTreeMap<Cont
     duties.collect()
 }
 
-fn accepts(source: &ContextDutySource, at: &DocPath, report: &mut Report) -> Option<AcceptedValues> {
+fn accepts(
+    source: &ContextDutySource,
+    at: &DocPath,
+    report: &mut DiagnosticReport,
+) -> Option<AcceptedValues> {
     let is_list = source.value_type == Some(ContextType::List);
     if source.members.is_some() && !is_list {
         report.push(
@@ -74,7 +81,7 @@ pub(super) fn lint(
     conditions: &BTreeMap<ConditionId, ConditionTest>,
     mentioned: &Mentions<'_>,
     paths: &StepPaths,
-    report: &mut Report,
+    report: &mut DiagnosticReport,
 ) {
     let mut declared: BTreeMap<&str, Vec<&AcceptedValues>> = BTreeMap::new();
     for (key, duty) in steps.iter().flat_map(|step| &step.sets) {

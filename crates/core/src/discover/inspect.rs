@@ -17,7 +17,7 @@ use workrail_model::tool::{ToolName, ToolSet};
 
 use super::list::{GOAL_WANTED, legacy_text};
 use super::{counted, kind_of, one_line, outline, staleness, tags, within};
-use crate::compile::{Code, Diagnostics, Severity};
+use crate::compile::{Code, DiagnosticSeverity, Diagnostics};
 
 /// The share of the text for everything except the plan.
 const METADATA_BYTES_MAX: usize = 5_000;
@@ -136,7 +136,9 @@ fn warnings(input: &Inspected<'_>) -> Vec<DiscoveryWarning> {
         let message = format!("the reference `{}` ({}) was not found", reference.id, reference.source);
         warnings.push(warning(DiscoveryWarningCode::ReferenceUnresolved, message));
     }
-    for problem in input.diagnostics.problems.iter().filter(|problem| problem.severity == Severity::Warning) {
+    for problem in
+        input.diagnostics.problems.iter().filter(|problem| problem.severity == DiagnosticSeverity::Warning)
+    {
         // Reported above, with the id that is available.
         if problem.code != Code::LegacyId {
             let message = format!("{} (at `{}`); {}", problem.message, problem.path, problem.fix);
@@ -159,7 +161,8 @@ fn is_shown(recorded: &CompiledWarning, diagnostics: &Diagnostics) -> bool {
         CompiledWarningCode::LoopControlledByContext => &[Code::LoopByContext],
         CompiledWarningCode::LoopWithoutDecisionStep => &[Code::LoopWithoutDecision],
     };
-    let mut shown = diagnostics.problems.iter().filter(|problem| problem.severity == Severity::Warning);
+    let mut shown =
+        diagnostics.problems.iter().filter(|problem| problem.severity == DiagnosticSeverity::Warning);
     shown.any(|problem| same.contains(&problem.code))
 }
 

@@ -21,7 +21,7 @@ use workrail_model::reason::{
 };
 use workrail_model::reply::WarningCode;
 
-use crate::compile::{Code, Severity};
+use crate::compile::{Code, DiagnosticSeverity};
 
 pub use diagnostics::page_of as diagnostic_page;
 
@@ -41,7 +41,7 @@ pub struct Topic {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TopicKind {
     Error,
-    Diagnostic(Severity),
+    Diagnostic(DiagnosticSeverity),
     Blocker,
     /// The detail of a recorded gap.
     Gap,
@@ -73,9 +73,9 @@ impl TopicKind {
     fn described(self) -> &'static str {
         match self {
             Self::Error => "an error",
-            Self::Diagnostic(Severity::Error) => "an error of `workrail workflow validate`",
-            Self::Diagnostic(Severity::Warning) => "a warning of `workrail workflow validate`",
-            Self::Diagnostic(Severity::Hint) => "a hint of `workrail workflow validate`",
+            Self::Diagnostic(DiagnosticSeverity::Error) => "an error of `workrail workflow validate`",
+            Self::Diagnostic(DiagnosticSeverity::Warning) => "a warning of `workrail workflow validate`",
+            Self::Diagnostic(DiagnosticSeverity::Hint) => "a hint of `workrail workflow validate`",
             Self::Blocker => "a blocker",
             Self::Gap => "the reason for a gap",
             Self::Choice => "a `choiceKind`",

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use workrail_core::compile::{
-    Bindings, CompileInput, EXAMPLE_FILES, FileOrigin, Severity, check, compile, format_reference,
+    Bindings, CompileInput, DiagnosticSeverity, EXAMPLE_FILES, FileOrigin, check, compile, format_reference,
     workflow_schema,
 };
 use workrail_model::compiled::{CompiledWarningCode, CompiledWorkflow, StepProvenance};
@@ -197,7 +197,7 @@ fn every_example_of_the_reference_is_part_of_a_file_that_compiles() {
             .diagnostics
             .problems
             .iter()
-            .filter(|problem| problem.severity != Severity::Hint)
+            .filter(|problem| problem.severity != DiagnosticSeverity::Hint)
             .map(|problem| format!("{}: {}", problem.path, problem.message))
             .collect();
         assert_eq!(problems, Vec::<String>::new(), "{name}");

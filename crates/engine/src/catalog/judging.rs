@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use workrail_core::compile::{
-    Bindings, CompileInput, Diagnostics, FileOrigin, Library, Severity, authored_id, bindings_for, check,
+    Bindings, CompileInput, DiagnosticSeverity, Diagnostics, FileOrigin, Library, authored_id, bindings_for,
+    check,
 };
 use workrail_core::discover::{Choice, IdClaim, OwnerSelection, Summary, kind_of, select};
 use workrail_model::compiled::CompiledWorkflow;
@@ -282,7 +283,7 @@ fn refused(
 }
 
 fn wrong(file: &CandidateFile, id: Option<&WorkflowId>, diagnostics: &Diagnostics) -> UnusableFile {
-    let errors = diagnostics.problems.iter().filter(|problem| problem.severity == Severity::Error);
+    let errors = diagnostics.problems.iter().filter(|problem| problem.severity == DiagnosticSeverity::Error);
     let errors: Vec<String> = errors
         .map(|problem| {
             let at =

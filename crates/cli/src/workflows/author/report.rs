@@ -1,7 +1,7 @@
 //! Shows problems like a good compiler: the line, the position, why, and the fix.
 
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
-use workrail_core::compile::{Diagnostic, Diagnostics, Severity};
+use workrail_core::compile::{Diagnostic, DiagnosticSeverity, Diagnostics};
 
 use crate::output;
 
@@ -18,9 +18,9 @@ pub(super) fn print(diagnostics: &Diagnostics, source: &[u8]) {
 
 fn rendered(file: &str, problem: &Diagnostic, source: &str) -> String {
     let level = match problem.severity {
-        Severity::Error => Level::ERROR,
-        Severity::Warning => Level::WARNING,
-        Severity::Hint => Level::HELP,
+        DiagnosticSeverity::Error => Level::ERROR,
+        DiagnosticSeverity::Warning => Level::WARNING,
+        DiagnosticSeverity::Hint => Level::HELP,
     };
     let code = problem.code.to_string();
     let title = level.primary_title(problem.message.as_str()).id(code.as_str());

@@ -2,7 +2,7 @@
 
 use camino::Utf8PathBuf;
 use serde_json::{Value, json};
-use workrail_core::compile::{CompileInput, Diagnostics, Severity, authored_id, check};
+use workrail_core::compile::{CompileInput, DiagnosticSeverity, Diagnostics, authored_id, check};
 use workrail_host::path_watch::PathWatch;
 
 use super::{compile, files, report};
@@ -40,7 +40,7 @@ pub(super) fn run(paths: &[Utf8PathBuf], as_json: bool) -> Result<(), Failure> {
     } else {
         checked.summary();
     }
-    if checked.count(Severity::Error) > 0 { Err(Failure::Problems) } else { Ok(()) }
+    if checked.count(DiagnosticSeverity::Error) > 0 { Err(Failure::Problems) } else { Ok(()) }
 }
 
 /// The results for all files.
@@ -49,13 +49,17 @@ struct CheckedFiles {
 }
 
 impl CheckedFiles {
-    fn count(&self, severity: Severity) -> usize {
+    fn count(&self, severity: DiagnosticSeverity) -> usize {
         let problems = self.all.iter().flat_map(|file| &file.problems);
         problems.filter(|problem| problem.severity == severity).count()
     }
 
     fn counts(&self) -> (usize, usize, usize) {
-        (self.count(Severity::Error), self.count(Severity::Warning), self.count(Severity::Hint))
+        (
+            self.count(DiagnosticSeverity::Error),
+            self.count(DiagnosticSeverity::Warning),
+            self.count(DiagnosticSeverity::Hint),
+        )
     }
 
     fn document(&self) -> Value {

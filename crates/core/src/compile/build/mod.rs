@@ -15,13 +15,13 @@ use workrail_model::name::{ConditionId, ContextKey, ContractRef, StepId};
 
 use super::blocks::{ActiveFeature, RefTable, active_features};
 use super::diagnostic::Code;
-use super::expand::{Draft, expand};
+use super::expand::{StepDraft, expand};
 use super::loops::LoopDraft;
 use super::nearest::suggestion;
 use super::path::DocPath;
-use super::report::{DraftDiagnostic, Report, shown};
+use super::report::{DiagnosticReport, DraftDiagnostic, shown};
 use super::source::{
-    BodySource, Condition, ConditionBody, StandardStep, Step, TemplateArg, TemplateCall, Workflow,
+    AuthoredStep, BodySource, Condition, ConditionBody, StandardStep, TemplateArg, TemplateCall, Workflow,
 };
 use super::{CompileInput, Library, check, identity, lint, loops};
 use crate::builtins::{self, PROBE_TEMPLATE};
@@ -30,7 +30,7 @@ use crate::interpret::capability_name;
 /// State that grows while steps are compiled.
 pub(super) struct Builder<'a> {
     pub(super) source: &'a Workflow,
-    pub(super) report: &'a mut Report,
+    pub(super) report: &'a mut DiagnosticReport,
     library: &'a Library,
     features: Vec<ActiveFeature>,
     refs: RefTable,
@@ -57,7 +57,7 @@ pub(super) struct Builder<'a> {
 pub(super) fn workflow(
     source: &Workflow,
     input: &CompileInput<'_>,
-    report: &mut Report,
+    report: &mut DiagnosticReport,
 ) -> Option<CompiledWorkflow> {
     let workflow_id = identity::check(&source.id, input.origin, report);
     check::declarations(source, report);
@@ -88,7 +88,7 @@ impl<'a> Builder<'a> {
         source: &'a Workflow,
         input: &'a CompileInput<'a>,
         features: Vec<ActiveFeature>,
-        report: &'a mut Report,
+        report: &'a mut DiagnosticReport,
     ) -> Self {
         let mut slots = BTreeMap::new();
         for point in &source.extension_points {
@@ -153,17 +153,17 @@ impl<'a> Builder<'a> {
         plan
     }
 
-    pub(super) fn step(&mut self, step: &'a Step) -> Vec<PlanItem> {
+    pub(super) fn step(&mut self, step: &'a AuthoredStep) -> Vec<PlanItem> {
         match step {
-            Step::Standard(step) => self.standard_or_call(step),
-            Step::Parallel(step) => self.parallel(step),
-            Step::Loop(step) => loops::open(self, step),
+            AuthoredStep::Standard(step) => self.standard_or_call(step),
+            AuthoredStep::Parallel(step) => self.parallel(step),
+            AuthoredStep::Loop(step) => loops::open(self, step),
         }
     }
 
     fn standard_or_call(&mut self, step: &'a StandardStep) -> Vec<PlanItem> {
         self.prompt_sources(step);
-        let Some(call) = &step.template_call else { return self.standard(Draft::authored(step.clone())) };
+        let Some(call) = &step.template_call else { return self.standard(StepDraft::authored(step.clone())) };
         let drafts = expand(step, call, self.library, self.report);
         let mut plan = Vec::new();
         for draft in drafts {
@@ -410,13 +410,13 @@ fn embedded(id: &'static str) -> Option<CompiledContract> {
 }
 
 /// Which top-level steps are the body of some loop, however deep the loop is nested.
-fn named_bodies(steps: &[Step]) -> BTreeMap<String, Vec<PlanItem>> {
+fn named_bodies(steps: &[AuthoredStep]) -> BTreeMap<String, Vec<PlanItem>> {
     let mut found = BTreeMap::new();
-    let mut queue: Vec<&Step> = steps.iter().collect();
+    let mut queue: Vec<&AuthoredStep> = steps.iter().collect();
     while let Some(step) = queue.pop() {
         match step {
-            Step::Standard(_) | Step::Parallel(_) => {}
-            Step::Loop(inner) => match &inner.body {
+            AuthoredStep::Standard(_) | AuthoredStep::Parallel(_) => {}
+            AuthoredStep::Loop(inner) => match &inner.body {
                 BodySource::Named(id) => {
                     found.insert(id.clone(), Vec::new());
                 }
@@ -434,7 +434,7 @@ fn bind(
     slots: &BTreeMap<&str, (&str, BindingSource)>,
     used: &mut BTreeSet<String>,
     at: &DocPath,
-    report: &mut Report,
+    report: &mut DiagnosticReport,
 ) -> String {
     if !text.contains("{{wr.") {
         return text.to_owned();

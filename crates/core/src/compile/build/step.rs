@@ -11,10 +11,10 @@ use workrail_model::reason::UserOnlyDependencyReason;
 use workrail_model::text::BoundedText;
 
 use super::super::diagnostic::Code;
-use super::super::expand::Draft;
+use super::super::expand::StepDraft;
 use super::super::nearest::suggestion;
 use super::super::path::DocPath;
-use super::super::report::{DraftDiagnostic, Report, shown};
+use super::super::report::{DiagnosticReport, DraftDiagnostic, shown};
 use super::super::source::{
     ConfirmationRequest, CriteriaSource, OutputSource, ParallelStep, StandardStep, UserDependencySource,
 };
@@ -32,8 +32,8 @@ const ASK_FOR_FILES: &str = "If a file that this step needs is neither in the wo
 
 impl<'a> Builder<'a> {
     /// Compiles a plain step and the steps that it adds after itself.
-    pub(in super::super) fn standard(&mut self, draft: Draft) -> Vec<PlanItem> {
-        let Draft { step, provenance, kind } = draft;
+    pub(in super::super) fn standard(&mut self, draft: StepDraft) -> Vec<PlanItem> {
+        let StepDraft { step, provenance, kind } = draft;
         let at = step.at.clone();
         let Some(step_id) = self.claim(&step.id, &at) else { return Vec::new() };
         let id = step.id.as_str();
@@ -101,8 +101,9 @@ impl<'a> Builder<'a> {
                 self.blocks_seen = true;
                 let (slots, used_slots) = (&self.slots, &mut self.used_slots);
                 let path = at.key("promptBlocks");
-                let mut bind =
-                    |text: &str, report: &mut Report| super::bind(text, slots, used_slots, &path, report);
+                let mut bind = |text: &str, report: &mut DiagnosticReport| {
+                    super::bind(text, slots, used_slots, &path, report)
+                };
                 let (compiled, used) =
                     blocks::compile(source, &self.features, &mut self.refs, at, &mut bind, self.report);
                 (blocks::render(&compiled), Some(compiled), used.refs)

@@ -9,10 +9,10 @@ use serde::de::{DeserializeOwned, IntoDeserializer};
 use serde_json::Value;
 
 use super::super::diagnostic::Code;
-use super::super::document::{Kind, Node};
+use super::super::document::{DocumentNode, Kind};
 use super::super::nearest::suggestion;
 use super::super::report::{DraftDiagnostic, shown};
-use super::{Authored, Reader, Shape};
+use super::{Authored, FormatReader, Shape};
 use crate::builtins;
 
 /// A longer list was not written by hand.
@@ -28,7 +28,7 @@ impl<const MIN: usize, const MAX: usize> Authored for Text<MIN, MAX> {
         Shape::Text { min: MIN, max: MAX }
     }
 
-    fn decode(node: &Node, reader: &mut Reader<'_>) -> Option<String> {
+    fn decode(node: &DocumentNode, reader: &mut FormatReader<'_>) -> Option<String> {
         let text = reader.text::<Self>(node)?;
         // The byte length is an upper bound of the characters: most texts need no counting.
         if text.len() > MAX || text.len() < MIN.saturating_mul(4) {
@@ -55,8 +55,8 @@ impl<const MIN: usize, const MAX: usize> Authored for Text<MIN, MAX> {
 }
 
 fn name(
-    node: &Node,
-    reader: &mut Reader<'_>,
+    node: &DocumentNode,
+    reader: &mut FormatReader<'_>,
     shape: &Shape,
     (code, max, rule): (Code, usize, &str),
     allows: fn(&str) -> bool,
@@ -113,7 +113,7 @@ macro_rules! names {
                     Shape::Name { max: $max, pattern: $pattern, rule: $rule }
                 }
 
-                fn decode(node: &Node, reader: &mut Reader<'_>) -> Option<String> {
+                fn decode(node: &DocumentNode, reader: &mut FormatReader<'_>) -> Option<String> {
                     name(node, reader, &Self::shape(), (Code::$code, $max, $rule), $allows)
                 }
             }
@@ -171,7 +171,7 @@ impl Authored for workrail_model::name::AssessmentName {
         AssessmentText::shape()
     }
 
-    fn decode(node: &Node, reader: &mut Reader<'_>) -> Option<Self> {
+    fn decode(node: &DocumentNode, reader: &mut FormatReader<'_>) -> Option<Self> {
         Self::parse(&AssessmentText::decode(node, reader)?).ok()
     }
 }
@@ -183,7 +183,7 @@ impl Authored for workrail_model::name::CheckName {
         CheckText::shape()
     }
 
-    fn decode(node: &Node, reader: &mut Reader<'_>) -> Option<Self> {
+    fn decode(node: &DocumentNode, reader: &mut FormatReader<'_>) -> Option<Self> {
         Self::parse(&CheckText::decode(node, reader)?).ok()
     }
 }
@@ -198,7 +198,7 @@ impl<T: DeserializeOwned> Authored for EnumWord<T> {
         Shape::Word(words::<T>())
     }
 
-    fn decode(node: &Node, reader: &mut Reader<'_>) -> Option<T> {
+    fn decode(node: &DocumentNode, reader: &mut FormatReader<'_>) -> Option<T> {
         let text = reader.text::<Self>(node)?;
         let word: StrDeserializer<'_, UnknownWord> = text.into_deserializer();
         T::deserialize(word)
@@ -251,7 +251,7 @@ impl Authored for Flag {
         Shape::Flag
     }
 
-    fn decode(node: &Node, reader: &mut Reader<'_>) -> Option<bool> {
+    fn decode(node: &DocumentNode, reader: &mut FormatReader<'_>) -> Option<bool> {
         reader.has_type::<Self>(node);
         node.flag()
     }
@@ -267,7 +267,7 @@ impl<const MIN: u64, const MAX: u64> Authored for Integer<MIN, MAX> {
         Shape::Integer { min: MIN, max: MAX }
     }
 
-    fn decode(node: &Node, reader: &mut Reader<'_>) -> Option<u32> {
+    fn decode(node: &DocumentNode, reader: &mut FormatReader<'_>) -> Option<u32> {
         reader.has_type::<Self>(node);
         let number = node.number()?;
         let whole = number.as_f64().filter(|number| number.fract() == 0.0);
@@ -295,7 +295,7 @@ impl Authored for Number {
         Shape::Number
     }
 
-    fn decode(node: &Node, reader: &mut Reader<'_>) -> Option<Value> {
+    fn decode(node: &DocumentNode, reader: &mut FormatReader<'_>) -> Option<Value> {
         reader.has_type::<Self>(node).then(|| node.to_value())
     }
 }
@@ -309,7 +309,7 @@ impl Authored for Any {
         Shape::Any
     }
 
-    fn decode(node: &Node, _: &mut Reader<'_>) -> Option<Value> {
+    fn decode(node: &DocumentNode, _: &mut FormatReader<'_>) -> Option<Value> {
         Some(node.to_value())
     }
 }
@@ -331,7 +331,7 @@ impl<T: Authored, const MIN: usize, const MAX: usize, const DISTINCT: bool> Auth
         Shape::List { item: Box::new(T::shape()), min: MIN, max: MAX, distinct: DISTINCT }
     }
 
-    fn decode(node: &Node, reader: &mut Reader<'_>) -> Option<Self::Value> {
+    fn decode(node: &DocumentNode, reader: &mut FormatReader<'_>) -> Option<Self::Value> {
         let items = node.items();
         if !matches!(node.kind, Kind::List(_)) {
             reader.wrong_type(node, &Self::shape());
@@ -388,7 +388,7 @@ impl<T: Authored> Authored for Ordered<T> {
         Shape::Map(Box::new(T::shape()))
     }
 
-    fn decode(node: &Node, reader: &mut Reader<'_>) -> Option<Self::Value> {
+    fn decode(node: &DocumentNode, reader: &mut FormatReader<'_>) -> Option<Self::Value> {
         reader.has_type::<Self>(node).then(|| {
             let members = node.members().iter();
             members
@@ -413,7 +413,7 @@ macro_rules! known {
                     Shape::Known { names: $names, open: $open }
                 }
 
-                fn decode(node: &Node, reader: &mut Reader<'_>) -> Option<String> {
+                fn decode(node: &DocumentNode, reader: &mut FormatReader<'_>) -> Option<String> {
                     Text::<1, 128>::decode(node, reader)
                 }
             }
@@ -444,7 +444,7 @@ impl<T: Authored> Authored for Map<T> {
         Shape::Map(Box::new(T::shape()))
     }
 
-    fn decode(node: &Node, reader: &mut Reader<'_>) -> Option<Self::Value> {
+    fn decode(node: &DocumentNode, reader: &mut FormatReader<'_>) -> Option<Self::Value> {
         reader.has_type::<Self>(node).then(|| {
             let members = node.members().iter();
             members

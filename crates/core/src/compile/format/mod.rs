@@ -13,10 +13,10 @@ pub(super) use leaf::{
     List, LoopVariable, Map, Number, Ordered, RoutineOrTemplate, Slot, SnippetName, StepIdText, StepName,
     Text, Tool, Version,
 };
-pub(super) use object::{Field, ObjectShape, authored, either};
-pub(super) use reader::Reader;
+pub(super) use object::{FieldShape, ObjectShape, authored, either};
+pub(super) use reader::FormatReader;
 
-use super::document::{Kind, Node};
+use super::document::{DocumentNode, Kind};
 
 /// A part of the format: its shape and how it is decoded.
 pub(super) trait Authored {
@@ -25,7 +25,7 @@ pub(super) trait Authored {
     fn shape() -> Shape;
 
     /// The value, or `None` if the node cannot be used; every problem is reported.
-    fn decode(node: &Node, reader: &mut Reader<'_>) -> Option<Self::Value>;
+    fn decode(node: &DocumentNode, reader: &mut FormatReader<'_>) -> Option<Self::Value>;
 
     /// The substitute for a required field whose absence was reported; `None` if there is none.
     fn substitute() -> Option<Self::Value> {
@@ -141,7 +141,7 @@ impl Shape {
     }
 
     /// Whether the node has the right JSON type.
-    pub(super) fn takes(&self, node: &Node) -> bool {
+    pub(super) fn takes(&self, node: &DocumentNode) -> bool {
         match self {
             Self::Text { .. } | Self::Name { .. } | Self::Word(_) | Self::Known { .. } => {
                 node.text().is_some()

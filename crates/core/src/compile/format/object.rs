@@ -8,11 +8,11 @@ pub(crate) struct ObjectShape {
     pub(crate) what: &'static str,
     /// What the object is for.
     about: &'static str,
-    pub(crate) fields: &'static [Field],
+    pub(crate) fields: &'static [FieldShape],
 }
 
 impl ObjectShape {
-    pub(crate) const fn new(what: &'static str, about: &'static str, fields: &'static [Field]) -> Self {
+    pub(crate) const fn new(what: &'static str, about: &'static str, fields: &'static [FieldShape]) -> Self {
         Self { what, about, fields }
     }
 
@@ -22,7 +22,7 @@ impl ObjectShape {
 }
 
 #[derive(Debug)]
-pub(crate) struct Field {
+pub(crate) struct FieldShape {
     pub(crate) name: &'static str,
     pub(crate) shape: fn() -> Shape,
     pub(crate) required: bool,
@@ -31,7 +31,7 @@ pub(crate) struct Field {
     doc: &'static str,
 }
 
-impl Field {
+impl FieldShape {
     pub(crate) const fn new(name: &'static str, shape: fn() -> Shape, doc: &'static str) -> Self {
         Self { name, shape, required: false, default: None, doc }
     }
@@ -102,10 +102,10 @@ macro_rules! authored {
         $($(#[doc = $doc:literal])+ $field:ident $json:literal: $ty:ty, $kind:ident $(($($arg:tt)*))?;)+
     ) => {
         const _: () = {
-            use $crate::compile::format::{Authored, Field, ObjectShape, Reader, Shape, authored};
+            use $crate::compile::format::{Authored, FieldShape, ObjectShape, FormatReader, Shape, authored};
 
             static OBJECT: ObjectShape = ObjectShape::new($what, concat!($($about),+), &[$(
-                authored!(@field $kind $(($($arg)*))? Field::new(
+                authored!(@field $kind $(($($arg)*))? FieldShape::new(
                     $json, <$ty as Authored>::shape, concat!($($doc),+),
                 ))
             ),+]);
@@ -117,7 +117,10 @@ macro_rules! authored {
                     Shape::Object(&OBJECT)
                 }
 
-                fn decode(node: &$crate::compile::document::Node, reader: &mut Reader<'_>) -> Option<Self> {
+                fn decode(
+                    node: &$crate::compile::document::DocumentNode,
+                    reader: &mut FormatReader<'_>,
+                ) -> Option<Self> {
                     if !reader.object(node, &OBJECT) {
                         return None;
                     }
@@ -159,8 +162,8 @@ macro_rules! either {
             }
 
             fn decode(
-                node: &$crate::compile::document::Node,
-                reader: &mut $crate::compile::format::Reader<'_>,
+                node: &$crate::compile::document::DocumentNode,
+                reader: &mut $crate::compile::format::FormatReader<'_>,
             ) -> Option<$value> {
                 if <$first>::shape().takes(node) {
                     <$first>::decode(node, reader).map($from_first)

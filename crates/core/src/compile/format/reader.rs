@@ -4,20 +4,20 @@ use workrail_model::nearest::nearest;
 
 use super::super::SourceSpan;
 use super::super::diagnostic::Code;
-use super::super::document::{Member, Node};
+use super::super::document::{DocumentMember, DocumentNode};
 use super::super::nearest::suggestion;
-use super::super::path::{DocPath, Segment};
-use super::super::report::{DraftDiagnostic, Report, shown};
+use super::super::path::{DocPath, PathSegment};
+use super::super::report::{DiagnosticReport, DraftDiagnostic, shown};
 use super::{Authored, ObjectShape, Shape};
 
 #[derive(Debug)]
-pub(crate) struct Reader<'r> {
-    pub(crate) report: &'r mut Report,
-    path: Vec<Segment>,
+pub(crate) struct FormatReader<'r> {
+    pub(crate) report: &'r mut DiagnosticReport,
+    path: Vec<PathSegment>,
 }
 
-impl<'r> Reader<'r> {
-    pub(crate) fn new(report: &'r mut Report) -> Self {
+impl<'r> FormatReader<'r> {
+    pub(crate) fn new(report: &'r mut DiagnosticReport) -> Self {
         Self { report, path: Vec::new() }
     }
 
@@ -27,19 +27,19 @@ impl<'r> Reader<'r> {
     }
 
     /// A problem with the value being read.
-    pub(crate) fn problem(&self, code: Code, node: &Node) -> DraftDiagnostic {
+    pub(crate) fn problem(&self, code: Code, node: &DocumentNode) -> DraftDiagnostic {
         DraftDiagnostic::both(code, node.span, self.at())
     }
 
-    pub(crate) fn member<T: Authored>(&mut self, key: &str, node: &Node) -> Option<T::Value> {
-        self.inside::<T>(Segment::Key(key.to_owned()), node)
+    pub(crate) fn member<T: Authored>(&mut self, key: &str, node: &DocumentNode) -> Option<T::Value> {
+        self.inside::<T>(PathSegment::Key(key.to_owned()), node)
     }
 
-    pub(crate) fn item<T: Authored>(&mut self, index: usize, node: &Node) -> Option<T::Value> {
-        self.inside::<T>(Segment::Index(index), node)
+    pub(crate) fn item<T: Authored>(&mut self, index: usize, node: &DocumentNode) -> Option<T::Value> {
+        self.inside::<T>(PathSegment::Index(index), node)
     }
 
-    fn inside<T: Authored>(&mut self, segment: Segment, node: &Node) -> Option<T::Value> {
+    fn inside<T: Authored>(&mut self, segment: PathSegment, node: &DocumentNode) -> Option<T::Value> {
         self.path.push(segment);
         let value = T::decode(node, self);
         self.path.pop();
@@ -47,13 +47,13 @@ impl<'r> Reader<'r> {
     }
 
     /// The value of a declared field; `None` if it is absent or unusable.
-    pub(crate) fn field<T: Authored>(&mut self, node: &Node, name: &str) -> Option<T::Value> {
+    pub(crate) fn field<T: Authored>(&mut self, node: &DocumentNode, name: &str) -> Option<T::Value> {
         let inner = node.get(name)?;
         self.member::<T>(name, inner)
     }
 
     /// Whether the node has the JSON type of `T`; reports it if not.
-    pub(crate) fn has_type<T: Authored>(&mut self, node: &Node) -> bool {
+    pub(crate) fn has_type<T: Authored>(&mut self, node: &DocumentNode) -> bool {
         let shape = T::shape();
         let fits = shape.takes(node);
         if !fits {
@@ -63,7 +63,7 @@ impl<'r> Reader<'r> {
     }
 
     /// The text of the node; reports it if there is none.
-    pub(crate) fn text<'n, T: Authored>(&mut self, node: &'n Node) -> Option<&'n str> {
+    pub(crate) fn text<'n, T: Authored>(&mut self, node: &'n DocumentNode) -> Option<&'n str> {
         let text = node.text();
         if text.is_none() {
             self.wrong_type(node, &T::shape());
@@ -71,7 +71,7 @@ impl<'r> Reader<'r> {
         text
     }
 
-    pub(crate) fn wrong_type(&mut self, node: &Node, shape: &Shape) {
+    pub(crate) fn wrong_type(&mut self, node: &DocumentNode, shape: &Shape) {
         let problem = self.problem(Code::WrongType, node);
         self.report.push(
             problem
@@ -82,7 +82,7 @@ impl<'r> Reader<'r> {
     }
 
     /// Checks that the node is an object with all required fields and no unknown ones.
-    pub(crate) fn object(&mut self, node: &Node, object: &'static ObjectShape) -> bool {
+    pub(crate) fn object(&mut self, node: &DocumentNode, object: &'static ObjectShape) -> bool {
         if !node.is_object() {
             self.wrong_type(node, &Shape::Object(object));
             return false;
@@ -117,7 +117,7 @@ impl<'r> Reader<'r> {
         true
     }
 
-    fn unknown_field(&mut self, member: &Member, object: &'static ObjectShape) {
+    fn unknown_field(&mut self, member: &DocumentMember, object: &'static ObjectShape) {
         let known: Vec<&str> = object.fields.iter().map(|field| field.name).collect();
         self.report.push(
             DraftDiagnostic::both(Code::UnknownField, member.key_span, self.at().key(&member.key))

@@ -4,9 +4,9 @@ use workrail_model::approval::RequiredProof;
 use workrail_model::compiled::{Expr, GateKind};
 
 use super::super::diagnostic::Code;
-use super::super::document::Node;
+use super::super::document::DocumentNode;
 use super::super::format::{
-    Any, Authored, ContractName, EnumWord, Flag, List, Number, Reader, Shape, StepName, Text, authored,
+    Any, Authored, ContractName, EnumWord, Flag, FormatReader, List, Number, Shape, StepName, Text, authored,
 };
 use super::super::path::DocPath;
 use super::super::report::{DraftDiagnostic, shown};
@@ -64,7 +64,7 @@ authored! {
 }
 
 /// The fields of a test; `None` for a reference and for what cannot be used, both checked.
-fn test_fields(node: &Node, reader: &mut Reader<'_>) -> Option<ConditionFields> {
+fn test_fields(node: &DocumentNode, reader: &mut FormatReader<'_>) -> Option<ConditionFields> {
     if node.get("kind").is_some() {
         ConditionRef::decode(node, reader);
         return None;
@@ -79,10 +79,10 @@ impl Authored for Condition {
         Shape::AnyOf(vec![ConditionFields::shape(), ConditionRef::shape()])
     }
 
-    fn decode(node: &Node, reader: &mut Reader<'_>) -> Option<Self> {
+    fn decode(node: &DocumentNode, reader: &mut FormatReader<'_>) -> Option<Self> {
         let fields = test_fields(node, reader);
         // A condition that cannot be used has been reported. It stays, so that nothing reports it as missing.
-        Some(match (node.get("conditionId").and_then(Node::text), fields) {
+        Some(match (node.get("conditionId").and_then(DocumentNode::text), fields) {
             (Some(id), _) => Self::Named(id.to_owned()),
             (None, Some(fields)) if !node.members().is_empty() => Self::Expr(fields.expr(reader)),
             (None, _) => Self::Expr(Expr::Always),
@@ -100,7 +100,7 @@ impl Authored for NestedCondition {
         Condition::shape()
     }
 
-    fn decode(node: &Node, reader: &mut Reader<'_>) -> Option<Expr> {
+    fn decode(node: &DocumentNode, reader: &mut FormatReader<'_>) -> Option<Expr> {
         Some(match test_fields(node, reader) {
             Some(fields) => fields.expr(reader),
             None => tests_nothing(reader, &reader.at()),
@@ -108,7 +108,7 @@ impl Authored for NestedCondition {
     }
 }
 
-fn tests_nothing(reader: &mut Reader<'_>, at: &DocPath) -> Expr {
+fn tests_nothing(reader: &mut FormatReader<'_>, at: &DocPath) -> Expr {
     reader.report.push(
         DraftDiagnostic::on(Code::ConditionIgnoredPart, at)
             .message("this part of the condition tests nothing")
@@ -120,7 +120,7 @@ fn tests_nothing(reader: &mut Reader<'_>, at: &DocPath) -> Expr {
 
 impl ConditionFields {
     /// The test that decides. What is beside it is reported as ignored.
-    fn expr(self, reader: &mut Reader<'_>) -> Expr {
+    fn expr(self, reader: &mut FormatReader<'_>) -> Expr {
         let has_var = self.var.is_some();
         let var = self.var.unwrap_or_default();
         let own = || var.clone();
@@ -157,7 +157,7 @@ fn present<const N: usize>(tests: [(&'static str, Option<Expr>); N]) -> Vec<Test
     tests.into_iter().filter_map(|(name, test)| Some((name, test?))).collect()
 }
 
-fn ignored(reader: &mut Reader<'_>, winner: &str, tests: &[Test]) {
+fn ignored(reader: &mut FormatReader<'_>, winner: &str, tests: &[Test]) {
     for (part, _) in tests {
         reader.report.push(
             DraftDiagnostic::on(Code::ConditionIgnoredPart, &reader.at().key(part))
@@ -207,7 +207,7 @@ impl Authored for NamedCondition {
         NamedConditionFields::shape()
     }
 
-    fn decode(node: &Node, reader: &mut Reader<'_>) -> Option<Self> {
+    fn decode(node: &DocumentNode, reader: &mut FormatReader<'_>) -> Option<Self> {
         let fields = NamedConditionFields::decode(node, reader)?;
         let at = fields.at;
         let Some(id) = fields.id.or(fields.condition_id) else {
@@ -273,14 +273,14 @@ impl Authored for ConfirmationRequest {
         Shape::AnyOf(vec![Flag::shape(), Shape::AnyOf(objects)])
     }
 
-    fn decode(node: &Node, reader: &mut Reader<'_>) -> Option<Self> {
+    fn decode(node: &DocumentNode, reader: &mut FormatReader<'_>) -> Option<Self> {
         if !reader.has_type::<Self>(node) {
             return None;
         }
         if let Some(flag) = node.flag() {
             return Some(Self::Flag(flag));
         }
-        match node.get("kind").map(Node::text) {
+        match node.get("kind").map(DocumentNode::text) {
             None | Some(Some("condition_ref")) => Some(Self::When(Condition::decode(node, reader)?)),
             Some(_) => {
                 let gate = Gate::decode(node, reader)?;

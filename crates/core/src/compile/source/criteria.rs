@@ -5,8 +5,10 @@ use workrail_model::compiled::{EvidenceRule, RuleCheck};
 use workrail_model::reason::{NonAssumableChoiceKind, UserOnlyDependencyReason};
 
 use super::super::diagnostic::Code;
-use super::super::document::Node;
-use super::super::format::{Any, Authored, EnumWord, Integer, List, Reader, Shape, Text, authored, either};
+use super::super::document::DocumentNode;
+use super::super::format::{
+    Any, Authored, EnumWord, FormatReader, Integer, List, Shape, Text, authored, either,
+};
 use super::super::report::DraftDiagnostic;
 use super::checks::EvidenceSource;
 use super::condition::Condition;
@@ -72,10 +74,10 @@ authored! {
 }
 
 /// A list of checks, or one.
-pub(crate) struct Criteria;
+pub(crate) struct CriteriaField;
 
 either! {
-    Criteria -> CriteriaSource {
+    CriteriaField -> CriteriaSource {
         List<Criterion> => CriteriaSource::All,
         Criterion => |criterion| criterion,
     }
@@ -91,7 +93,7 @@ impl Authored for Criterion {
         Shape::AnyOf(vec![RuleFields::shape(), Composition::shape()])
     }
 
-    fn decode(node: &Node, reader: &mut Reader<'_>) -> Option<CriteriaSource> {
+    fn decode(node: &DocumentNode, reader: &mut FormatReader<'_>) -> Option<CriteriaSource> {
         if !["and", "or", "not"].iter().any(|key| node.get(key).is_some()) {
             return RuleFields::decode(node, reader)?.source(reader);
         }
@@ -129,7 +131,7 @@ impl CriteriaSource {
 }
 
 impl RuleFields {
-    fn source(self, reader: &mut Reader<'_>) -> Option<CriteriaSource> {
+    fn source(self, reader: &mut FormatReader<'_>) -> Option<CriteriaSource> {
         let check = match self.kind {
             RuleType::Contains => {
                 let text = match self.value {
@@ -174,14 +176,14 @@ impl RuleFields {
     }
 }
 
-fn needed(found: Option<String>, key: &str, reader: &mut Reader<'_>) -> Option<String> {
+fn needed(found: Option<String>, key: &str, reader: &mut FormatReader<'_>) -> Option<String> {
     if found.is_none() && !reader.report.is_broken(&reader.at().key(key)) {
         missing(key, "as text", "\"...\"", reader);
     }
     found
 }
 
-fn missing(key: &str, form: &str, example: &str, reader: &mut Reader<'_>) {
+fn missing(key: &str, form: &str, example: &str, reader: &mut FormatReader<'_>) {
     reader.report.push(
         DraftDiagnostic::on(Code::MissingField, &reader.at())
             .message(format!("a rule of this type needs `{key}` {form}"))
@@ -190,7 +192,7 @@ fn missing(key: &str, form: &str, example: &str, reader: &mut Reader<'_>) {
     );
 }
 
-fn check_bounds(min: Option<u32>, max: Option<u32>, reader: &mut Reader<'_>) {
+fn check_bounds(min: Option<u32>, max: Option<u32>, reader: &mut FormatReader<'_>) {
     match (min, max) {
         (Some(min), Some(max)) if min > max => reader.report.push(
             DraftDiagnostic::on(Code::NumberRange, &reader.at().key("min"))
@@ -208,7 +210,7 @@ fn check_bounds(min: Option<u32>, max: Option<u32>, reader: &mut Reader<'_>) {
     }
 }
 
-fn check_pattern(pattern: &str, flags: &str, reader: &mut Reader<'_>) {
+fn check_pattern(pattern: &str, flags: &str, reader: &mut FormatReader<'_>) {
     let at = reader.at();
     if let Some(unknown) = flags.chars().find(|flag| !"dgimsuvy".contains(*flag)) {
         reader.report.push(

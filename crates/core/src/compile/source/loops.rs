@@ -3,15 +3,15 @@
 use workrail_model::compiled::{FunctionDefinition, OnLimit};
 
 use super::super::diagnostic::Code;
-use super::super::document::Node;
+use super::super::document::DocumentNode;
 use super::super::format::{
-    Authored, ContractName, Distinct, EnumWord, Flag, Integer, List, LoopVariable, Reader, Shape, StepIdText,
-    StepName, Text, authored, either,
+    Authored, ContractName, Distinct, EnumWord, Flag, FormatReader, Integer, List, LoopVariable, Shape,
+    StepIdText, StepName, Text, authored, either,
 };
 use super::super::path::DocPath;
 use super::super::report::DraftDiagnostic;
 use super::condition::{Condition, ConfirmationRequest};
-use super::step::Step;
+use super::step::AuthoredStep;
 use super::words::{DecidedBy, LoopType, StepType};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,7 +69,7 @@ pub(crate) enum ConditionSource {
 pub(crate) enum BodySource {
     /// The id of another step at the top level.
     Named(String),
-    Inline(Vec<Step>),
+    Inline(Vec<AuthoredStep>),
 }
 
 impl Default for BodySource {
@@ -133,7 +133,7 @@ authored! {
         /// For `while` and `until`: what decides. It wins over `condition`.
         condition_source "conditionSource": ConditionSource, optional;
         /// For `for`: the number of passes, or the context key that holds it.
-        count "count": ForCount, optional;
+        count "count": ForCountSource, optional;
         /// For `forEach`: the context key that holds the list.
         items "items": Text<1, 128>, optional;
         /// The variable that holds the number of the pass, counted from 1.
@@ -166,7 +166,7 @@ impl Authored for ConditionSource {
         ConditionSourceFields::shape()
     }
 
-    fn decode(node: &Node, reader: &mut Reader<'_>) -> Option<Self> {
+    fn decode(node: &DocumentNode, reader: &mut FormatReader<'_>) -> Option<Self> {
         let fields = ConditionSourceFields::decode(node, reader)?;
         match fields.kind {
             DecidedBy::ArtifactContract => Some(Self::Artifact {
@@ -186,22 +186,22 @@ impl Authored for ConditionSource {
 
 /// A number of passes or the name of a context key.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum ForCount {
+pub(crate) enum ForCountSource {
     Fixed(u32),
     Context(String),
 }
 
 either! {
-    ForCount -> ForCount {
-        Integer<1, 1000> => ForCount::Fixed,
-        Text<1, 128> => ForCount::Context,
+    ForCountSource -> ForCountSource {
+        Integer<1, 1000> => ForCountSource::Fixed,
+        Text<1, 128> => ForCountSource::Context,
     }
 }
 
 either! {
     BodySource -> BodySource {
         StepName => BodySource::Named,
-        List<Step, 1> => BodySource::Inline,
+        List<AuthoredStep, 1> => BodySource::Inline,
     }
 }
 
@@ -212,7 +212,7 @@ impl Authored for LoopStep {
         LoopStepFields::shape()
     }
 
-    fn decode(node: &Node, reader: &mut Reader<'_>) -> Option<Self> {
+    fn decode(node: &DocumentNode, reader: &mut FormatReader<'_>) -> Option<Self> {
         let fields = LoopStepFields::decode(node, reader)?;
         let (control, max_iterations, on_limit, iteration_var) = match fields.settings {
             Some(mut settings) => {
@@ -273,7 +273,7 @@ fn named(variable: Option<String>) -> Option<String> {
 fn short_control(
     while_condition: Option<Condition>,
     until_condition: Option<Condition>,
-    reader: &mut Reader<'_>,
+    reader: &mut FormatReader<'_>,
 ) -> LoopSource {
     if let Some(condition) = while_condition {
         return LoopSource::While { source: ConditionSource::Condition(condition) };
@@ -291,15 +291,15 @@ fn short_control(
 }
 
 impl LoopSettings {
-    fn control(self, reader: &mut Reader<'_>) -> LoopSource {
+    fn control(self, reader: &mut FormatReader<'_>) -> LoopSource {
         let at = self.at.clone();
         match self.kind {
             LoopType::Unknown => LoopSource::Unknown,
             LoopType::While => LoopSource::While { source: self.source() },
             LoopType::Until => LoopSource::Until { source: self.source() },
             LoopType::For => match self.count {
-                Some(ForCount::Fixed(count)) => LoopSource::ForFixed { count },
-                Some(ForCount::Context(context_key)) => LoopSource::ForContext { context_key },
+                Some(ForCountSource::Fixed(count)) => LoopSource::ForFixed { count },
+                Some(ForCountSource::Context(context_key)) => LoopSource::ForContext { context_key },
                 None => missing_control(reader, &at, "count", "a number or a context key"),
             },
             LoopType::ForEach => match self.items {
@@ -319,7 +319,7 @@ impl LoopSettings {
     }
 }
 
-fn missing_control(reader: &mut Reader<'_>, at: &DocPath, field: &str, what: &str) -> LoopSource {
+fn missing_control(reader: &mut FormatReader<'_>, at: &DocPath, field: &str, what: &str) -> LoopSource {
     reader.report.push(
         DraftDiagnostic::on(Code::LoopControl, at)
             .message(format!("this kind of loop needs `{field}`"))

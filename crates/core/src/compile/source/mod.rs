@@ -18,7 +18,7 @@ pub(crate) use loops::{BodySource, ConditionSource, LoopSource, LoopStep};
 pub(crate) use prompt::{
     OutputSource, PromptBlocksSource, PromptPart, PromptText, TemplateArg, TemplateCall,
 };
-pub(crate) use step::{ContextDutySource, ParallelStep, StandardStep, Step};
+pub(crate) use step::{AuthoredStep, ContextDutySource, ParallelStep, StandardStep};
 
 use std::collections::BTreeMap;
 
@@ -33,10 +33,10 @@ use workrail_model::name::AssessmentName;
 use workrail_model::preferences::{Autonomy, RiskPolicy};
 
 use super::diagnostic::Code;
-use super::document::Node;
+use super::document::DocumentNode;
 use super::format::{
-    Any, Authored, Distinct, EnumWord, FeatureName, Flag, Identifier, Integer, List, Map, Reader, Shape,
-    Slot, StepName, Text, Version, authored,
+    Any, Authored, Distinct, EnumWord, FeatureName, Flag, FormatReader, Identifier, Integer, List, Map,
+    Shape, Slot, StepName, Text, Version, authored,
 };
 use super::nearest::suggestion;
 use super::path::DocPath;
@@ -44,7 +44,7 @@ use super::report::{DraftDiagnostic, shown};
 use crate::builtins::CAPABILITY_NAMES;
 use crate::interpret::capability_name;
 pub(crate) use words::ContextType;
-use words::{Need, SlotKind};
+use words::{CapabilityNeed, SlotKind};
 
 /// Texts of a prompt. The compiler warns long before this.
 type PromptString = Text<1, 65_536>;
@@ -102,13 +102,13 @@ authored! {
         /// Conditions with a name, which steps and loops use as `{ "kind": "condition_ref", "conditionId": "..." }`.
         conditions "conditions": Distinct<NamedCondition>, default;
         /// The steps, in the order in which they run.
-        steps "steps": List<Step, 1>, required;
+        steps "steps": List<AuthoredStep, 1>, required;
     }
 }
 
 /// Reads a document; every problem with its shape is reported.
-pub(crate) fn workflow(root: &Node, report: &mut super::report::Report) -> Workflow {
-    Workflow::decode(root, &mut Reader::new(report)).unwrap_or_default()
+pub(crate) fn workflow(root: &DocumentNode, report: &mut super::report::DiagnosticReport) -> Workflow {
+    Workflow::decode(root, &mut FormatReader::new(report)).unwrap_or_default()
 }
 
 authored! {
@@ -133,9 +133,9 @@ authored! {
         /// Not used by this workflow: replies say so, and steps that delegate are refused.
         disabled "disabled": Distinct<CapabilityText, 1>, default;
         /// Whether the workflow uses sub-agents: the same as an entry in one of the lists.
-        delegation "delegation": EnumWord<Need>, optional;
+        delegation "delegation": EnumWord<CapabilityNeed>, optional;
         /// Whether the workflow uses the web: the same as an entry in one of the lists.
-        web_browsing "web_browsing": EnumWord<Need>, optional;
+        web_browsing "web_browsing": EnumWord<CapabilityNeed>, optional;
     }
 }
 
@@ -146,7 +146,7 @@ impl Authored for CapabilityNeeds {
         CapabilityFields::shape()
     }
 
-    fn decode(node: &Node, reader: &mut Reader<'_>) -> Option<Self> {
+    fn decode(node: &DocumentNode, reader: &mut FormatReader<'_>) -> Option<Self> {
         let fields = CapabilityFields::decode(node, reader)?;
         let mut needs =
             Self { required: fields.required, preferred: fields.preferred, disabled: fields.disabled };
@@ -154,9 +154,9 @@ impl Authored for CapabilityNeeds {
             [(Capability::Delegation, fields.delegation), (Capability::WebBrowsing, fields.web_browsing)];
         for (capability, need) in single {
             match need {
-                Some(Need::Required) => needs.required.push(capability),
-                Some(Need::Preferred) => needs.preferred.push(capability),
-                Some(Need::Disabled) => needs.disabled.push(capability),
+                Some(CapabilityNeed::Required) => needs.required.push(capability),
+                Some(CapabilityNeed::Preferred) => needs.preferred.push(capability),
+                Some(CapabilityNeed::Disabled) => needs.disabled.push(capability),
                 None => {}
             }
         }
@@ -189,7 +189,7 @@ impl Authored for CapabilityText {
         Shape::Known { names: CAPABILITY_NAMES.to_vec(), open: None }
     }
 
-    fn decode(node: &Node, reader: &mut Reader<'_>) -> Option<Capability> {
+    fn decode(node: &DocumentNode, reader: &mut FormatReader<'_>) -> Option<Capability> {
         let text = Text::<1, 128>::decode(node, reader)?;
         let known = [Capability::Delegation, Capability::WebBrowsing];
         let found = known.into_iter().find(|capability| capability_name(*capability) == text);
@@ -230,7 +230,7 @@ impl Authored for FeatureUse {
         Shape::AnyOf(vec![FeatureName::shape(), FeatureFields::shape()])
     }
 
-    fn decode(node: &Node, reader: &mut Reader<'_>) -> Option<Self> {
+    fn decode(node: &DocumentNode, reader: &mut FormatReader<'_>) -> Option<Self> {
         if !reader.has_type::<Self>(node) {
             return None;
         }

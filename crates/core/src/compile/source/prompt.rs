@@ -3,15 +3,15 @@
 use workrail_model::compiled::Requiredness;
 
 use super::super::diagnostic::Code;
-use super::super::document::Node;
+use super::super::document::DocumentNode;
 use super::super::format::{
-    Authored, ContractName, EnumWord, Flag, List, Map, Ordered, Reader, RoutineOrTemplate, Shape,
+    Authored, ContractName, EnumWord, Flag, FormatReader, List, Map, Ordered, RoutineOrTemplate, Shape,
     SnippetName, Text, authored, either,
 };
 use super::super::report::{DraftDiagnostic, shown};
 use super::PromptString;
 use super::condition::Condition;
-use super::words::PartKind;
+use super::words::PromptPartKind;
 
 /// Text with built-in snippets in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,7 +30,7 @@ authored! {
     /// A part of a prompt text. The parts are joined without anything between them.
     struct PartFields "a prompt part" {
         /// Plain `text`, or a `ref` to a built-in snippet.
-        kind "kind": EnumWord<PartKind>, required;
+        kind "kind": EnumWord<PromptPartKind>, required;
         /// For `text`: the text.
         text "text": Text<0, 65_536>, optional;
         /// For `ref`: the snippet, as in `wr.refs.notes_first_durability`.
@@ -45,11 +45,11 @@ impl Authored for PromptPart {
         PartFields::shape()
     }
 
-    fn decode(node: &Node, reader: &mut Reader<'_>) -> Option<Self> {
+    fn decode(node: &DocumentNode, reader: &mut FormatReader<'_>) -> Option<Self> {
         let part = PartFields::decode(node, reader)?;
         let (found, field) = match part.kind {
-            PartKind::Text => (part.text.map(Self::Text), "text"),
-            PartKind::Ref => (part.ref_id.map(Self::Ref), "refId"),
+            PromptPartKind::Text => (part.text.map(Self::Text), "text"),
+            PromptPartKind::Ref => (part.ref_id.map(Self::Ref), "refId"),
         };
         if found.is_none() && !reader.report.is_broken(&reader.at().key(field)) {
             reader.report.push(
@@ -120,7 +120,7 @@ impl Authored for TemplateArg {
         Shape::Any
     }
 
-    fn decode(node: &Node, reader: &mut Reader<'_>) -> Option<Self> {
+    fn decode(node: &DocumentNode, reader: &mut FormatReader<'_>) -> Option<Self> {
         let number = node.number().map(ToString::to_string);
         let text = node.text().map(str::to_owned).or(number).or(node.flag().map(|flag| flag.to_string()));
         if text.is_none() {
@@ -139,16 +139,16 @@ impl Authored for TemplateArg {
 }
 
 /// Whether an output must be delivered, written as a boolean.
-pub(crate) struct Presence;
+pub(crate) struct RequiredFlag;
 
-impl Authored for Presence {
+impl Authored for RequiredFlag {
     type Value = Requiredness;
 
     fn shape() -> Shape {
         Flag::shape()
     }
 
-    fn decode(node: &Node, reader: &mut Reader<'_>) -> Option<Requiredness> {
+    fn decode(node: &DocumentNode, reader: &mut FormatReader<'_>) -> Option<Requiredness> {
         let required = Flag::decode(node, reader)?;
         Some(if required { Requiredness::Required } else { Requiredness::Optional })
     }
@@ -160,7 +160,7 @@ authored! {
         /// The contract, as in `wr.contracts.loop_control`.
         contract_ref "contractRef": ContractName, required;
         /// Whether the step is blocked without the artifact. An artifact that is sent is always checked.
-        presence "required": Presence, default(Requiredness::Required, "true");
+        presence "required": RequiredFlag, default(Requiredness::Required, "true");
     }
 }
 
@@ -170,7 +170,7 @@ authored! {
         /// The contract, as in `wr.contracts.loop_control`.
         contract_ref "contractRef": ContractName, optional;
         /// Whether the step is blocked without the artifact.
-        presence "required": Presence, optional("true");
+        presence "required": RequiredFlag, optional("true");
         /// Advice on the output, one text or several. The agent reads it; nothing checks it.
         hints "hints": Hints, default;
     }

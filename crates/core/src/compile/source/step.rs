@@ -3,28 +3,28 @@
 use workrail_model::compiled::{FunctionCall, FunctionDefinition, ModelTier, Requiredness};
 
 use super::super::diagnostic::Code;
-use super::super::document::Node;
+use super::super::document::DocumentNode;
 use super::super::format::{
-    AssessmentText, Authored, Distinct, EnumWord, Flag, List, Map, Reader, RoutineOrTemplate, Shape,
+    AssessmentText, Authored, Distinct, EnumWord, Flag, FormatReader, List, Map, RoutineOrTemplate, Shape,
     StepIdText, Text, Tool, authored,
 };
 use super::super::report::DraftDiagnostic;
 use super::PromptString;
 use super::checks::{CheckSource, EvidenceSource};
 use super::condition::{Condition, ConfirmationRequest};
-use super::criteria::{ConsequenceSource, Criteria, UserDependencySource};
+use super::criteria::{ConsequenceSource, CriteriaField, UserDependencySource};
 use super::loops::LoopStep;
 use super::prompt::{FragmentSource, Output, OutputSource, PromptBlocksSource, TemplateArg, TemplateCall};
 use super::words::{ContextType, StepType};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum AuthoredStep {
     Standard(Box<StandardStep>),
     Loop(Box<LoopStep>),
     Parallel(Box<ParallelStep>),
 }
 
-impl Step {
+impl AuthoredStep {
     pub(crate) fn id(&self) -> &str {
         match self {
             Self::Standard(step) => &step.id,
@@ -34,15 +34,15 @@ impl Step {
     }
 }
 
-impl Authored for Step {
+impl Authored for AuthoredStep {
     type Value = Self;
 
     fn shape() -> Shape {
         Shape::AnyOf(vec![StandardStep::shape(), LoopStep::shape(), ParallelStep::shape()])
     }
 
-    fn decode(node: &Node, reader: &mut Reader<'_>) -> Option<Self> {
-        Some(match node.get("type").and_then(Node::text) {
+    fn decode(node: &DocumentNode, reader: &mut FormatReader<'_>) -> Option<Self> {
+        Some(match node.get("type").and_then(DocumentNode::text) {
             Some("loop") => Self::Loop(Box::new(LoopStep::decode(node, reader)?)),
             Some("parallel") => Self::Parallel(Box::new(ParallelStep::decode(node, reader)?)),
             Some(_) | None => {
@@ -94,7 +94,7 @@ authored! {
         /// The step runs only if this holds. It is evaluated when the run reaches the step.
         run_condition "runCondition": Condition, optional;
         /// Checks on the step's notes. If they fail, the step is blocked. A list means that all must pass.
-        criteria "validationCriteria": Criteria, optional;
+        criteria "validationCriteria": CriteriaField, optional;
         /// The artifact that the step delivers. It makes notes optional.
         output_contract "outputContract": OutputSource, optional;
         /// Another spelling of `outputContract`, with hints.
@@ -131,7 +131,7 @@ authored! {
 
 impl StandardStep {
     /// Afterwards only `template_call`, `output_contract` and the hints of `output` matter.
-    fn unify_spellings(&mut self, reader: &mut Reader<'_>) {
+    fn unify_spellings(&mut self, reader: &mut FormatReader<'_>) {
         let args = std::mem::take(&mut self.args);
         let at = reader.at();
         let flat = self.template_id.take().map(|template_id| TemplateCall { at, template_id, args });

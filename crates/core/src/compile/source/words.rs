@@ -26,10 +26,10 @@ words! {
     #[derive(Default)]
     NamedKind { LoopControl, #[default] Context }
     RefKind { ConditionRef }
-    PartKind { Text, Ref }
+    PromptPartKind { Text, Ref }
     RuleType { Contains, Regex, Length, Schema }
     EffectKind { RequireFollowup }
-    Need { Required, Preferred, Disabled }
+    CapabilityNeed { Required, Preferred, Disabled }
     SlotKind { Routine, Workflow }
     /// The types of a context key that a step sets.
     ContextType { Boolean, Number, String, List }
