@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Seek};
 
 use workrail_core::bundle::{
-    DeliveryError, Identity, ImportableBundle, Renumbering, Sink, check, check_format, deliver,
+    DeliveryError, ImportIdentity, ImportableBundle, Renumbering, Sink, check, check_format, deliver,
 };
 use workrail_core::derive;
 use workrail_core::label::RunLabel;
@@ -79,7 +79,11 @@ impl<S: Store> Engine<S> {
     }
 
     /// The session's id here.
-    fn identity(&self, checked: &ImportableBundle, mode: ImportMode) -> Result<Identity, Box<ErrorEnvelope>> {
+    fn identity(
+        &self,
+        checked: &ImportableBundle,
+        mode: ImportMode,
+    ) -> Result<ImportIdentity, Box<ErrorEnvelope>> {
         let original = checked.bundle.session;
         let taken = self.store.is_taken(original).map_err(error::store)?;
         let mut session = original;
@@ -104,7 +108,7 @@ impl<S: Store> Engine<S> {
             salvaged: salvaged.then_some(true),
         };
         // The runs of a damaged session are unknown: if the session is here, so are its runs.
-        Ok(Identity { session, runs: self.renamed_runs(checked, session, taken)?, from, activities })
+        Ok(ImportIdentity { session, runs: self.renamed_runs(checked, session, taken)?, from, activities })
     }
 
     /// New ids for all runs of the bundle, if one of them is in use here.
@@ -136,7 +140,7 @@ impl<S: Store> Engine<S> {
         &self,
         source: &mut R,
         checked: &ImportableBundle,
-        identity: &Identity,
+        identity: &ImportIdentity,
     ) -> Result<(), Box<ErrorEnvelope>> {
         let mut staging = Staging(self.store.stage(identity.session).map_err(not_stored)?);
         deliver(source, checked, identity, &mut staging).map_err(|stop| match stop {
@@ -171,7 +175,7 @@ impl<T: StagedSession> Sink for Staging<T> {
     }
 }
 
-fn summary(checked: ImportableBundle, identity: Identity) -> Imported {
+fn summary(checked: ImportableBundle, identity: ImportIdentity) -> Imported {
     let here = |run: RunId| identity.runs.get(&run).copied().unwrap_or(run);
     let contents = checked.bundle.content_count() as u64;
     Imported {

@@ -25,7 +25,7 @@ use workrail_model::snapshot::{ExecutionSnapshot, SnapshotError};
 use workrail_model::time::Timestamp;
 
 use super::positions::BundlePositions;
-use super::read::{BundlePart, Item, Reader, read};
+use super::read::{BundleItem, BundlePart, BundleReader, read};
 use super::{BundleError, BundleErrorKind};
 
 /// A bundle whose parts all match their digests; their meaning is not checked yet.
@@ -79,13 +79,13 @@ pub fn check_format<R: Read + Seek>(source: &mut R) -> Result<IntactBundle, Bund
 /// Looks only for the version.
 struct VersionReader;
 
-impl Reader for VersionReader {
+impl BundleReader for VersionReader {
     fn wants(&self, part: BundlePart) -> bool {
         part == BundlePart::Members
     }
 
-    fn take(&mut self, item: Item) -> Result<(), BundleError> {
-        if let Item::Member(BundleSection::SchemaVersion, value) = item {
+    fn take(&mut self, item: BundleItem) -> Result<(), BundleError> {
+        if let BundleItem::Member(BundleSection::SchemaVersion, value) = item {
             check_version(&value)
         } else {
             Ok(())
@@ -122,24 +122,24 @@ struct IndexReader {
     deferred: Option<BundleError>,
 }
 
-impl Reader for IndexReader {
+impl BundleReader for IndexReader {
     fn wants(&self, _: BundlePart) -> bool {
         true
     }
 
-    fn take(&mut self, item: Item) -> Result<(), BundleError> {
+    fn take(&mut self, item: BundleItem) -> Result<(), BundleError> {
         match item {
-            Item::Member(section, value) => self.member(section, value),
-            Item::Event(index, value) => {
+            BundleItem::Member(section, value) => self.member(section, value),
+            BundleItem::Event(index, value) => {
                 let at = format!("session/events/{index}");
                 self.events.push(&canonical(&at, &value)?);
                 Ok(())
             }
-            Item::Record(index, value) => self.record(index, value),
-            Item::Entry(index, value) => self.entry(index, value),
-            Item::Snapshot(reference, value) => self.snapshot(reference, &value),
-            Item::Workflow(hash, value) => self.workflow(hash, &value),
-            Item::Blob(reference, value) => self.blob(reference, value),
+            BundleItem::Record(index, value) => self.record(index, value),
+            BundleItem::Entry(index, value) => self.entry(index, value),
+            BundleItem::Snapshot(reference, value) => self.snapshot(reference, &value),
+            BundleItem::Workflow(hash, value) => self.workflow(hash, &value),
+            BundleItem::Blob(reference, value) => self.blob(reference, value),
         }
     }
 }

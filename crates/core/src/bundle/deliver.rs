@@ -9,8 +9,8 @@ use workrail_model::event::EventIndex;
 use workrail_model::plan::{Attachment, AttachmentKind, RawSegment};
 
 use super::checked::{ListDigest, blob_bytes, canonical, check_content};
-use super::read::{BundlePart, Item, Reader, read};
-use super::{BundleError, Identity, ImportableBundle};
+use super::read::{BundleItem, BundlePart, BundleReader, read};
+use super::{BundleError, ImportIdentity, ImportableBundle};
 
 /// Where an imported session goes.
 pub trait Sink {
@@ -37,11 +37,11 @@ impl<E> From<BundleError> for DeliveryError<E> {
 pub fn deliver<R: Read + Seek, S: Sink>(
     source: &mut R,
     checked: &ImportableBundle,
-    identity: &Identity,
+    identity: &ImportIdentity,
     sink: &mut S,
 ) -> Result<(), DeliveryError<S::Error>> {
     source.rewind().map_err(BundleError::Source)?;
-    let mut delivery = Delivery {
+    let mut delivery = BundleDelivery {
         checked,
         identity,
         sink,
@@ -58,9 +58,9 @@ pub fn deliver<R: Read + Seek, S: Sink>(
     }
 }
 
-struct Delivery<'a, S: Sink> {
+struct BundleDelivery<'a, S: Sink> {
     checked: &'a ImportableBundle,
-    identity: &'a Identity,
+    identity: &'a ImportIdentity,
     sink: &'a mut S,
     list: ListDigest,
     segment: Vec<u8>,
@@ -70,7 +70,7 @@ struct Delivery<'a, S: Sink> {
     failed: Option<S::Error>,
 }
 
-impl<S: Sink> Reader for Delivery<'_, S> {
+impl<S: Sink> BundleReader for BundleDelivery<'_, S> {
     fn wants(&self, part: BundlePart) -> bool {
         match part {
             BundlePart::Events | BundlePart::Snapshots | BundlePart::Workflows | BundlePart::Blobs => true,
@@ -78,25 +78,25 @@ impl<S: Sink> Reader for Delivery<'_, S> {
         }
     }
 
-    fn take(&mut self, item: Item) -> Result<(), BundleError> {
+    fn take(&mut self, item: BundleItem) -> Result<(), BundleError> {
         match item {
-            Item::Event(index, value) => self.event(index, value),
-            Item::Snapshot(reference, value) => {
+            BundleItem::Event(index, value) => self.event(index, value),
+            BundleItem::Snapshot(reference, value) => {
                 let section = BundleSection::Snapshot(reference);
                 let bytes = canonical(&section.to_string(), &value)?;
                 self.content(&section, AttachmentKind::Snapshot, reference.digest(), bytes)
             }
-            Item::Workflow(hash, value) => {
+            BundleItem::Workflow(hash, value) => {
                 let section = BundleSection::Workflow(hash);
                 let bytes = canonical(&section.to_string(), &value)?;
                 self.content(&section, AttachmentKind::Workflow, hash.digest(), bytes)
             }
-            Item::Blob(reference, value) => {
+            BundleItem::Blob(reference, value) => {
                 let section = BundleSection::Blob(reference);
                 let bytes = blob_bytes(&section, value)?;
                 self.content(&section, AttachmentKind::Blob, reference.digest(), bytes)
             }
-            Item::Member(..) | Item::Record(..) | Item::Entry(..) => Ok(()),
+            BundleItem::Member(..) | BundleItem::Record(..) | BundleItem::Entry(..) => Ok(()),
         }
     }
 }
@@ -105,7 +105,7 @@ fn changed(at: impl std::fmt::Display) -> BundleError {
     BundleError::integrity(at, "changed while it was imported")
 }
 
-impl<S: Sink> Delivery<'_, S> {
+impl<S: Sink> BundleDelivery<'_, S> {
     fn content(
         &mut self,
         section: &BundleSection,

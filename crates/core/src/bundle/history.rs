@@ -19,7 +19,7 @@ use workrail_model::plan::AttachmentKind;
 
 use super::checked::{IntactBundle, ListDigest, canonical, check_content};
 use super::portable::is_absolute;
-use super::read::{BundlePart, Item, Reader, read};
+use super::read::{BundleItem, BundlePart, BundleReader, read};
 use super::{BundleError, BundleErrorKind};
 use crate::project::SessionState;
 
@@ -79,19 +79,21 @@ struct HistoryReader<'s> {
     blobs: BTreeSet<BlobRef>,
 }
 
-impl Reader for HistoryReader<'_> {
+impl BundleReader for HistoryReader<'_> {
     fn wants(&self, part: BundlePart) -> bool {
         matches!(part, BundlePart::Events | BundlePart::Workflows)
     }
 
-    fn take(&mut self, item: Item) -> Result<(), BundleError> {
+    fn take(&mut self, item: BundleItem) -> Result<(), BundleError> {
         match item {
-            Item::Event(index, value) => self.event(index, value),
-            Item::Workflow(hash, value) => self.workflow(hash, &value),
+            BundleItem::Event(index, value) => self.event(index, value),
+            BundleItem::Workflow(hash, value) => self.workflow(hash, &value),
             // Not requested.
-            Item::Member(..) | Item::Record(..) | Item::Entry(..) | Item::Snapshot(..) | Item::Blob(..) => {
-                Ok(())
-            }
+            BundleItem::Member(..)
+            | BundleItem::Record(..)
+            | BundleItem::Entry(..)
+            | BundleItem::Snapshot(..)
+            | BundleItem::Blob(..) => Ok(()),
         }
     }
 }

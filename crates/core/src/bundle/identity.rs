@@ -14,7 +14,7 @@ use super::ImportableBundle;
 
 /// The ids of an imported session here, and its recorded origin.
 #[derive(Clone, Debug)]
-pub struct Identity {
+pub struct ImportIdentity {
     pub session: SessionId,
     /// The runs that get a new id, by their old one.
     pub runs: BTreeMap<RunId, RunId>,
@@ -30,7 +30,7 @@ pub enum Renumbering {
     After(u64),
 }
 
-impl Identity {
+impl ImportIdentity {
     /// The newest activity number of the events under this identity.
     pub fn newest_activity(&self, checked: &ImportableBundle) -> u64 {
         match self.activities {

@@ -27,7 +27,7 @@ pub use checked::{IntactBundle, check_format};
 pub use deliver::{DeliveryError, Sink, deliver};
 pub use error::{BundleError, BundleErrorKind};
 pub use history::{ImportableBundle, check};
-pub use identity::{Identity, Renumbering};
+pub use identity::{ImportIdentity, Renumbering};
 pub use portable::portable_event;
 pub use purge::{Purge, TooShort};
 pub use redact::{KeyPatterns, RedactionScan, Redactor};

@@ -52,7 +52,7 @@ impl BundlePart {
 
 /// One item, as in the document.
 #[derive(Debug)]
-pub(super) enum Item {
+pub(super) enum BundleItem {
     Member(BundleSection, Value),
     Event(u64, Value),
     Record(u64, Value),
@@ -63,17 +63,17 @@ pub(super) enum Item {
 }
 
 /// Receives the items of a document in its order.
-pub(super) trait Reader {
+pub(super) trait BundleReader {
     /// Whether the items of this part are wanted; the others are skipped.
     fn wants(&self, part: BundlePart) -> bool;
-    fn take(&mut self, item: Item) -> Result<(), BundleError>;
+    fn take(&mut self, item: BundleItem) -> Result<(), BundleError>;
 }
 
 /// Reads a whole document.
-pub(super) fn read<R: Read>(source: R, reader: &mut dyn Reader) -> Result<(), BundleError> {
-    let budget = Budget { left: Cell::new(u64::MAX), spent: Cell::new(false) };
+pub(super) fn read<R: Read>(source: R, reader: &mut dyn BundleReader) -> Result<(), BundleError> {
+    let budget = ReadBudget { left: Cell::new(u64::MAX), spent: Cell::new(false) };
     let metered = Metered { inner: BufReader::with_capacity(1 << 16, source), budget: &budget };
-    let walk = Walk {
+    let walk = BundleWalk {
         reader: RefCell::new(reader),
         refused: RefCell::new(None),
         budget: &budget,
@@ -88,7 +88,7 @@ pub(super) fn read<R: Read>(source: R, reader: &mut dyn Reader) -> Result<(), Bu
     result.map_err(|error| walk.failed(error))
 }
 
-struct Budget {
+struct ReadBudget {
     left: Cell<u64>,
     spent: Cell<bool>,
 }
@@ -96,7 +96,7 @@ struct Budget {
 /// A source that ends with the budget.
 struct Metered<'b, R> {
     inner: BufReader<R>,
-    budget: &'b Budget,
+    budget: &'b ReadBudget,
 }
 
 impl<R: Read> Read for Metered<'_, R> {
@@ -113,16 +113,16 @@ impl<R: Read> Read for Metered<'_, R> {
     }
 }
 
-struct Walk<'w> {
-    reader: RefCell<&'w mut dyn Reader>,
+struct BundleWalk<'w> {
+    reader: RefCell<&'w mut dyn BundleReader>,
     /// The reader's error, which cannot be passed through the parser's own errors.
     refused: RefCell<Option<BundleError>>,
-    budget: &'w Budget,
+    budget: &'w ReadBudget,
     values: Cell<u64>,
     at: RefCell<String>,
 }
 
-impl Walk<'_> {
+impl BundleWalk<'_> {
     fn wants(&self, part: BundlePart) -> bool {
         self.reader.borrow().wants(part)
     }
@@ -139,7 +139,7 @@ impl Walk<'_> {
         self.budget.left.set(u64::MAX);
     }
 
-    fn take<E: serde::de::Error>(&self, item: Item) -> Result<(), E> {
+    fn take<E: serde::de::Error>(&self, item: BundleItem) -> Result<(), E> {
         self.reader.borrow_mut().take(item).map_err(|refused| self.stop(refused))
     }
 
@@ -168,7 +168,7 @@ impl Walk<'_> {
 
 /// The next key of an object, read within the budget of a part.
 fn key<'de, A: MapAccess<'de>>(
-    walk: &Walk<'_>,
+    walk: &BundleWalk<'_>,
     part: BundlePart,
     map: &mut A,
 ) -> Result<Option<String>, A::Error> {
@@ -178,7 +178,7 @@ fn key<'de, A: MapAccess<'de>>(
 }
 
 /// Reads one value strictly, within the budget set by `begin`.
-fn value<'de, A: MapAccess<'de>>(walk: &Walk<'_>, map: &mut A) -> Result<Value, A::Error> {
+fn value<'de, A: MapAccess<'de>>(walk: &BundleWalk<'_>, map: &mut A) -> Result<Value, A::Error> {
     map.next_value_seed(strict(&walk.values))
 }
 
@@ -194,7 +194,7 @@ macro_rules! seed {
 }
 
 /// The envelope.
-struct Document<'a, 'w>(&'a Walk<'w>);
+struct Document<'a, 'w>(&'a BundleWalk<'w>);
 seed!(Document, deserialize_map);
 
 const MEMBERS: [&str; 6] =
@@ -216,7 +216,7 @@ impl<'de> Visitor<'de> for Document<'_, '_> {
                     self.0.lift_budget();
                     map.next_value::<IgnoredAny>()?;
                 }
-                "session" => map.next_value_seed(Session(self.0))?,
+                "session" => map.next_value_seed(SessionVisitor(self.0))?,
                 "integrity" => map.next_value_seed(IntegrityObject(self.0))?,
                 _ => member(self.0, BundleSection::of_member(&name), &mut map)?,
             }
@@ -225,12 +225,12 @@ impl<'de> Visitor<'de> for Document<'_, '_> {
     }
 }
 
-struct Session<'a, 'w>(&'a Walk<'w>);
-seed!(Session, deserialize_map);
+struct SessionVisitor<'a, 'w>(&'a BundleWalk<'w>);
+seed!(SessionVisitor, deserialize_map);
 
 const SESSION_MEMBERS: [&str; 5] = ["sessionId", "events", "manifest", "snapshots", "pinnedWorkflows"];
 
-impl<'de> Visitor<'de> for Session<'_, '_> {
+impl<'de> Visitor<'de> for SessionVisitor<'_, '_> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -257,7 +257,7 @@ impl<'de> Visitor<'de> for Session<'_, '_> {
     }
 }
 
-struct IntegrityObject<'a, 'w>(&'a Walk<'w>);
+struct IntegrityObject<'a, 'w>(&'a BundleWalk<'w>);
 seed!(IntegrityObject, deserialize_map);
 
 impl<'de> Visitor<'de> for IntegrityObject<'_, '_> {
@@ -293,7 +293,11 @@ impl<'de> Visitor<'de> for IntegrityObject<'_, '_> {
     }
 }
 
-fn check_new<E: serde::de::Error>(walk: &Walk<'_>, seen: &mut BTreeSet<String>, name: &str) -> Result<(), E> {
+fn check_new<E: serde::de::Error>(
+    walk: &BundleWalk<'_>,
+    seen: &mut BTreeSet<String>,
+    name: &str,
+) -> Result<(), E> {
     // Only a few members are known; an object with thousands is not a bundle.
     if seen.len() >= 64 {
         let at = walk.at.borrow().clone();
@@ -306,7 +310,7 @@ fn check_new<E: serde::de::Error>(walk: &Walk<'_>, seen: &mut BTreeSet<String>, 
 }
 
 fn require<E: serde::de::Error>(
-    walk: &Walk<'_>,
+    walk: &BundleWalk<'_>,
     of: &str,
     wanted: &[&str],
     seen: &BTreeSet<String>,
@@ -318,7 +322,7 @@ fn require<E: serde::de::Error>(
 }
 
 fn member<'de, A: MapAccess<'de>>(
-    walk: &Walk<'_>,
+    walk: &BundleWalk<'_>,
     section: BundleSection,
     map: &mut A,
 ) -> Result<(), A::Error> {
@@ -328,11 +332,11 @@ fn member<'de, A: MapAccess<'de>>(
         return map.next_value::<IgnoredAny>().map(|_| ());
     }
     let found = value(walk, map)?;
-    walk.take(Item::Member(section, found))
+    walk.take(BundleItem::Member(section, found))
 }
 
 /// Reads a section with its own reader, or skips it if none of it is wanted.
-fn section<'de, A, S>(walk: &Walk<'_>, part: BundlePart, reader: S, map: &mut A) -> Result<(), A::Error>
+fn section<'de, A, S>(walk: &BundleWalk<'_>, part: BundlePart, reader: S, map: &mut A) -> Result<(), A::Error>
 where
     A: MapAccess<'de>,
     S: DeserializeSeed<'de, Value = ()>,
@@ -344,21 +348,29 @@ where
     map.next_value::<IgnoredAny>().map(|_| ())
 }
 
-fn list<'de, A: MapAccess<'de>>(walk: &Walk<'_>, part: BundlePart, map: &mut A) -> Result<(), A::Error> {
-    section(walk, part, List { walk, part }, map)
+fn list<'de, A: MapAccess<'de>>(
+    walk: &BundleWalk<'_>,
+    part: BundlePart,
+    map: &mut A,
+) -> Result<(), A::Error> {
+    section(walk, part, ListVisitor { walk, part }, map)
 }
 
-fn table<'de, A: MapAccess<'de>>(walk: &Walk<'_>, part: BundlePart, map: &mut A) -> Result<(), A::Error> {
-    section(walk, part, Table { walk, part }, map)
+fn table<'de, A: MapAccess<'de>>(
+    walk: &BundleWalk<'_>,
+    part: BundlePart,
+    map: &mut A,
+) -> Result<(), A::Error> {
+    section(walk, part, TableVisitor { walk, part }, map)
 }
 
-struct List<'a, 'w> {
-    walk: &'a Walk<'w>,
+struct ListVisitor<'a, 'w> {
+    walk: &'a BundleWalk<'w>,
     part: BundlePart,
 }
-seed!(List, deserialize_seq);
+seed!(ListVisitor, deserialize_seq);
 
-impl<'de> Visitor<'de> for List<'_, '_> {
+impl<'de> Visitor<'de> for ListVisitor<'_, '_> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -372,9 +384,9 @@ impl<'de> Visitor<'de> for List<'_, '_> {
             walk.begin(part, format!("{of}/{position}"));
             let Some(value) = seq.next_element_seed(strict(&walk.values))? else { break };
             walk.take(match part {
-                BundlePart::Events => Item::Event(position, value),
-                BundlePart::Manifest => Item::Record(position, value),
-                BundlePart::Entries => Item::Entry(position, value),
+                BundlePart::Events => BundleItem::Event(position, value),
+                BundlePart::Manifest => BundleItem::Record(position, value),
+                BundlePart::Entries => BundleItem::Entry(position, value),
                 BundlePart::Members | BundlePart::Snapshots | BundlePart::Workflows | BundlePart::Blobs => {
                     return Err(A::Error::custom("a table is not a list"));
                 }
@@ -384,13 +396,13 @@ impl<'de> Visitor<'de> for List<'_, '_> {
     }
 }
 
-struct Table<'a, 'w> {
-    walk: &'a Walk<'w>,
+struct TableVisitor<'a, 'w> {
+    walk: &'a BundleWalk<'w>,
     part: BundlePart,
 }
-seed!(Table, deserialize_map);
+seed!(TableVisitor, deserialize_map);
 
-impl<'de> Visitor<'de> for Table<'_, '_> {
+impl<'de> Visitor<'de> for TableVisitor<'_, '_> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -416,9 +428,9 @@ impl<'de> Visitor<'de> for Table<'_, '_> {
             }
             let found = value(walk, &mut map)?;
             walk.take(match part {
-                BundlePart::Snapshots => Item::Snapshot(SnapshotRef::new(digest), found),
-                BundlePart::Workflows => Item::Workflow(WorkflowHash::new(digest), found),
-                BundlePart::Blobs => Item::Blob(BlobRef::new(digest), found),
+                BundlePart::Snapshots => BundleItem::Snapshot(SnapshotRef::new(digest), found),
+                BundlePart::Workflows => BundleItem::Workflow(WorkflowHash::new(digest), found),
+                BundlePart::Blobs => BundleItem::Blob(BlobRef::new(digest), found),
                 BundlePart::Members | BundlePart::Events | BundlePart::Manifest | BundlePart::Entries => {
                     return Err(A::Error::custom("a list is not a table"));
                 }
