@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use maud::{Markup, html};
 use workrail_engine::html::{PageLinks, badges, banner, facts, table};
 use workrail_engine::report::{
-    BRANCHES, NodeReport, PREFERENCES, PathAddresses, Report, RunReport, Section, Times, draw_path,
+    BRANCHES, NodeReport, PREFERENCES, PathAddresses, Report, ReportSection, RunReport, Times, draw_path,
     render_node, render_notes,
 };
 use workrail_engine::sessions::{Attention, RunContinuation};
@@ -202,7 +202,7 @@ fn point(
 
 fn tables(run: &RunReport, links: &PageLinks) -> Markup {
     // The run's preferences repeat those of the point, unless they were changed.
-    let is_shown = |section: &Section| section.title != PREFERENCES || section.rows.len() > 1;
+    let is_shown = |section: &ReportSection| section.title != PREFERENCES || section.rows.len() > 1;
     html! {
         @for section in run.sections(Times::UTC).into_iter().filter(is_shown) {
             h2 { (clean(&section.title)) }

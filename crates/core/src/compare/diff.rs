@@ -67,18 +67,18 @@ fn operation_lines(operation: &DiffOp, (a, b): (&[&str], &[&str]), found: &mut V
 
 /// The fields in which two values differ, and how many more there are.
 pub(super) fn fields(a: Option<&Value>, b: Option<&Value>) -> (Vec<FieldDifference>, u64) {
-    let mut found = Fields::default();
+    let mut found = FieldDifferences::default();
     found.at(String::new(), a, b);
     (found.listed, found.left_out)
 }
 
 #[derive(Debug, Default)]
-struct Fields {
+struct FieldDifferences {
     listed: Vec<FieldDifference>,
     left_out: u64,
 }
 
-impl Fields {
+impl FieldDifferences {
     fn at(&mut self, path: String, a: Option<&Value>, b: Option<&Value>) {
         match (a, b) {
             (Some(a), Some(b)) if a == b => {}

@@ -9,7 +9,7 @@ use super::{
     ArtifactComparison, ComparedGapState, Comparison, Continuation, Continues, Difference, DifferenceCounts,
     Extent, FieldDifference, GapComparison, Side, StepOutcome, StepSide,
 };
-use crate::report::sections::{Section, TextSpan};
+use crate::report::sections::{ReportSection, TextSpan};
 use crate::report::words::{context_value, one_line, plain, point, preferences};
 use crate::report::{Attempt, ContextValue, Outcome, RunReport, elapsed_text, shown};
 
@@ -139,7 +139,7 @@ pub fn gap(gap: &GapComparison) -> String {
 
 impl Comparison {
     /// Differing context, and gaps, as tables; empty ones are left out.
-    pub fn sections(&self) -> Vec<Section> {
+    pub fn sections(&self) -> Vec<ReportSection> {
         let text = |text: String| vec![TextSpan::Text(text)];
         let seen = |value: &Option<ContextValue>| text(value.as_ref().map(context_value).unwrap_or_default());
         let context = self.context.iter().map(|entry| {
@@ -150,8 +150,8 @@ impl Comparison {
             vec![text(plain(&entry.severity)), text(gap(entry)), text(one_line(&entry.summary))]
         });
         let all = [
-            Section::new("Context that differs", &["key", "how", "A", "B"], context),
-            Section::new("Gaps", &["severity", "state", "what"], gaps),
+            ReportSection::new("Context that differs", &["key", "how", "A", "B"], context),
+            ReportSection::new("Gaps", &["severity", "state", "what"], gaps),
         ];
         all.into_iter().filter(|section| !section.rows.is_empty()).collect()
     }

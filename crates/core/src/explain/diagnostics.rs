@@ -1,10 +1,10 @@
 //! What each compiler diagnostic means in general: the rule, its reason and the usual remedy.
 
-use super::Page;
+use super::Explanation;
 use crate::compile::Code;
 
-/// The page of a diagnostic. `validate` names the place and the exact fix.
-pub fn page_of(code: Code) -> Page {
+/// The explanation of a diagnostic. `validate` names the place and the exact fix.
+pub fn explanation_of(code: Code) -> Explanation {
     let (what, why, remedy) = match code {
         Code::NotUtf8 => (
             "The file contains bytes that are not UTF-8 text.",
@@ -376,5 +376,5 @@ pub fn page_of(code: Code) -> Page {
             "Put it where it has an effect, or remove it.",
         ),
     };
-    Page { what, why, remedy }
+    Explanation { what, why, remedy }
 }

@@ -23,7 +23,7 @@ use workrail_model::reply::WarningCode;
 
 use crate::compile::{Code, DiagnosticSeverity};
 
-pub use diagnostics::page_of as diagnostic_page;
+pub use diagnostics::explanation_of as explain_diagnostic;
 
 /// A code and everything about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -89,7 +89,7 @@ impl TopicKind {
 
 /// The three things that a reader wants to know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Page {
+pub struct Explanation {
     pub what: &'static str,
     pub why: &'static str,
     pub remedy: &'static str,
@@ -105,7 +105,7 @@ pub struct UnknownCode {
 pub fn topics() -> Vec<Topic> {
     let mut drafts = Drafts::default();
     for code in Code::ALL {
-        drafts.add(code.as_str(), TopicKind::Diagnostic(code.severity()), diagnostics::page_of(*code));
+        drafts.add(code.as_str(), TopicKind::Diagnostic(code.severity()), diagnostics::explanation_of(*code));
     }
     for code in BlockerCode::ALL {
         drafts.add(code.as_str(), TopicKind::Blocker, runs::blocker(code));
@@ -173,19 +173,19 @@ fn reason_codes() -> impl Iterator<Item = &'static str> {
 
 #[derive(Default)]
 struct Drafts {
-    order: Vec<(String, Page, Vec<TopicKind>)>,
+    order: Vec<(String, Explanation, Vec<TopicKind>)>,
     indexes: BTreeMap<String, usize>,
 }
 
 impl Drafts {
-    fn add(&mut self, code: &str, kind: TopicKind, page: Page) {
+    fn add(&mut self, code: &str, kind: TopicKind, explanation: Explanation) {
         let key = folded(code);
         if self.indexes.contains_key(&key) {
             self.occurs(code, kind);
             return;
         }
         self.indexes.insert(key, self.order.len());
-        self.order.push((code.to_owned(), page, vec![kind]));
+        self.order.push((code.to_owned(), explanation, vec![kind]));
     }
 
     fn occurs(&mut self, code: &str, kind: TopicKind) {
@@ -197,9 +197,9 @@ impl Drafts {
     }
 
     fn finished(self) -> impl Iterator<Item = Topic> {
-        self.order.into_iter().map(|(code, page, kinds)| {
+        self.order.into_iter().map(|(code, explanation, kinds)| {
             let occurs: Vec<&str> = kinds.iter().map(|kind| kind.described()).collect();
-            let Page { what, why, remedy } = page;
+            let Explanation { what, why, remedy } = explanation;
             let text = format!(
                 "# {code}\n\nThis is {}.\n\n**What.** {what}\n\n**Why it matters.** {why}\n\n**What to do.** {remedy}\n",
                 listed(&occurs),

@@ -8,9 +8,9 @@ use workrail_model::health::CorruptionKind;
 use workrail_model::reason::{NonAssumableChoiceKind, UserOnlyDependencyReason};
 use workrail_model::reply::WarningCode;
 
-use super::Page;
+use super::Explanation;
 
-pub(super) fn blocker(code: BlockerCode) -> Page {
+pub(super) fn blocker(code: BlockerCode) -> Explanation {
     let (what, why, remedy) = match code {
         BlockerCode::AssessmentFollowupRequired => (
             "An assessment gave a level for which the workflow requires more work.",
@@ -93,10 +93,10 @@ pub(super) fn blocker(code: BlockerCode) -> Page {
             "Run `workrail status` to see what is needed; then `workrail approve`, `reject` or `answer`, or use the console.",
         ),
     };
-    Page { what, why, remedy }
+    Explanation { what, why, remedy }
 }
 
-pub(super) fn dependency(reason: UserOnlyDependencyReason) -> Page {
+pub(super) fn dependency(reason: UserOnlyDependencyReason) -> Explanation {
     let (what, why) = match reason {
         UserOnlyDependencyReason::NeedsUserSecretOrToken => {
             ("The step needs a secret or token of the user.", "An agent must not guess or invent a secret.")
@@ -121,10 +121,10 @@ pub(super) fn dependency(reason: UserOnlyDependencyReason) -> Page {
     };
     let remedy = "Supply it with `workrail answer` or `workrail approve`, in the console, or in the chat if the client can ask. In \
                   `full_auto_never_stop` it is recorded as a gap instead.";
-    Page { what, why, remedy }
+    Explanation { what, why, remedy }
 }
 
-pub(super) fn choice(kind: NonAssumableChoiceKind) -> Page {
+pub(super) fn choice(kind: NonAssumableChoiceKind) -> Explanation {
     let what = match kind {
         NonAssumableChoiceKind::PreferenceTradeoff => {
             "The choice weighs things that only the user can value."
@@ -134,14 +134,14 @@ pub(super) fn choice(kind: NonAssumableChoiceKind) -> Page {
         NonAssumableChoiceKind::ExternalSideEffect => "The choice changes something outside the project.",
         NonAssumableChoiceKind::PolicyOrCompliance => "The choice is subject to a policy or to the law.",
     };
-    Page {
+    Explanation {
         what,
         why: "The workflow's author gave it as the reason why the agent must not choose (`choiceKind`).",
         remedy: "Answer the question with `workrail answer`, in the console or in the chat.",
     }
 }
 
-pub(super) fn warning(code: WarningCode) -> Page {
+pub(super) fn warning(code: WarningCode) -> Explanation {
     let (what, why, remedy) = match code {
         WarningCode::ReplayInputDiffers => (
             "The step was completed before with a different payload. The recorded result was returned.",
@@ -248,20 +248,20 @@ pub(super) fn warning(code: WarningCode) -> Page {
             "Close it again with `workrail close` if that was not meant.",
         ),
     };
-    Page { what, why, remedy }
+    Explanation { what, why, remedy }
 }
 
-pub(super) fn discovery(code: DiscoveryWarningCode) -> Page {
+pub(super) fn discovery(code: DiscoveryWarningCode) -> Explanation {
     match code {
         DiscoveryWarningCode::LegacyWorkflowId => warning(WarningCode::LegacyWorkflowId),
         DiscoveryWarningCode::AliasUsed => warning(WarningCode::AliasUsed),
         DiscoveryWarningCode::ReferenceUnresolved => warning(WarningCode::ReferenceUnresolved),
-        DiscoveryWarningCode::CompilerWarning => Page {
+        DiscoveryWarningCode::CompilerWarning => Explanation {
             what: "The compiler has a warning about the workflow's file.",
             why: "The workflow runs, but something in it probably does not do what was meant.",
             remedy: "Run `workrail workflow validate FILE`.",
         },
-        DiscoveryWarningCode::StaleWorkflow => Page {
+        DiscoveryWarningCode::StaleWorkflow => Explanation {
             what: "The file was not checked against the current authoring rules.",
             why: "It may use patterns that no longer work well.",
             remedy: "Check it, then set `validatedAgainstSpecVersion` to the current version.",
@@ -269,9 +269,9 @@ pub(super) fn discovery(code: DiscoveryWarningCode) -> Page {
     }
 }
 
-pub(super) fn compiled(code: CompiledWarningCode) -> Page {
+pub(super) fn compiled(code: CompiledWarningCode) -> Explanation {
     use crate::compile::Code;
-    super::diagnostics::page_of(match code {
+    super::diagnostics::explanation_of(match code {
         CompiledWarningCode::ConditionNeverHolds => Code::ConditionNeverHolds,
         CompiledWarningCode::FeatureWithoutEffect => Code::FeatureWithoutEffect,
         CompiledWarningCode::LoopControlledByContext => Code::LoopByContext,
@@ -279,7 +279,7 @@ pub(super) fn compiled(code: CompiledWarningCode) -> Page {
     })
 }
 
-pub(super) fn divergence(reason: DivergenceReason) -> Page {
+pub(super) fn divergence(reason: DivergenceReason) -> Explanation {
     let what = match reason {
         DivergenceReason::MissingUserContext => {
             "The agent departed from a step because it lacked information from the user."
@@ -293,14 +293,14 @@ pub(super) fn divergence(reason: DivergenceReason) -> Page {
         DivergenceReason::SafetyStop => "The agent stopped short of what a step asks for, for safety.",
         DivergenceReason::PolicyConstraint => "The agent departed from a step because a policy forbids it.",
     };
-    Page {
+    Explanation {
         what,
         why: "A departure that is recorded can be judged; one that is not looks like completed work.",
         remedy: "Read the summary in `workrail show RUN` or in the report, and decide whether the work has to be done.",
     }
 }
 
-pub(super) fn corruption(kind: CorruptionKind) -> Page {
+pub(super) fn corruption(kind: CorruptionKind) -> Explanation {
     let what = match kind {
         CorruptionKind::ManifestRecord => "A record of a session's manifest cannot be read.",
         CorruptionKind::ManifestMismatch => "A record of a session's manifest does not match its segment.",
@@ -317,14 +317,14 @@ pub(super) fn corruption(kind: CorruptionKind) -> Page {
             "A write is complete except for content that is missing or damaged."
         }
         CorruptionKind::AccessDenied => {
-            return Page {
+            return Explanation {
                 what: "The user that runs WorkRail may not read a part of the data directory.",
                 why: "It is unknown whether the session is intact until it can be read.",
                 remedy: "Give this user access to the path in the message, or run WorkRail as its owner.",
             };
         }
     };
-    Page {
+    Explanation {
         what,
         why: "What comes before it is intact and can be shown; nothing continues from a damaged log.",
         remedy: "Run `workrail store verify`. `workrail store repair --dry-run` says what a repair keeps; a backup restores all.",

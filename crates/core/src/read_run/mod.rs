@@ -25,7 +25,7 @@ use crate::project::{NodeState, PathStep, RunState, SessionState};
 use crate::render::prompt::render_title;
 use crate::report::ContentReader;
 
-pub use pages::{Page, page};
+pub use pages::{TextPage, page};
 pub use session::session;
 
 const TITLE_BYTES_MAX: usize = 120;

@@ -5,7 +5,7 @@ const PAGE_BYTES_MAX: usize = 7 * 1024;
 
 /// One page of a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Page<'a> {
+pub struct TextPage<'a> {
     pub text: &'a str,
     /// Counted from 1.
     pub number: usize,
@@ -13,7 +13,7 @@ pub struct Page<'a> {
 }
 
 /// The page with that number, or the last one.
-pub fn page(text: &str, number: usize) -> Page<'_> {
+pub fn page(text: &str, number: usize) -> TextPage<'_> {
     let mut pages = Vec::new();
     let mut rest = text;
     while rest.len() > PAGE_BYTES_MAX {
@@ -27,7 +27,7 @@ pub fn page(text: &str, number: usize) -> Page<'_> {
     }
     let of = pages.len();
     let number = number.clamp(1, of);
-    Page { text: pages[number - 1], number, of }
+    TextPage { text: pages[number - 1], number, of }
 }
 
 #[cfg(test)]

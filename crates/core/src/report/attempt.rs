@@ -11,7 +11,7 @@ use workrail_model::evidence::EvidenceGrade;
 use workrail_model::id::{AttemptId, NodeId};
 use workrail_model::time::Timestamp;
 
-use super::{Actor, PointName, table};
+use super::{ActorKind, PointName, table};
 use crate::contract::kind_of;
 
 /// One thing that is known of an attempt, and how.
@@ -30,7 +30,7 @@ pub struct EvidenceReport {
 #[serde(rename_all = "camelCase")]
 pub struct Attempt {
     pub attempt_id: AttemptId,
-    pub by: Actor,
+    pub by: ActorKind,
     /// The member of the team, where the record names one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub who: Option<String>,
@@ -40,7 +40,7 @@ pub struct Attempt {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub elapsed_ms: Option<u64>,
     pub outcome: Outcome,
-    pub outputs: Vec<Output>,
+    pub outputs: Vec<ReportedOutput>,
     pub problems: Vec<String>,
     /// What is known of the attempt besides what was sent, which is claimed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -69,7 +69,8 @@ pub enum Outcome {
 
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Output {
+#[schemars(rename = "Output")]
+pub struct ReportedOutput {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at: Option<Timestamp>,
     /// A later output corrects this one.

@@ -15,13 +15,13 @@ const HIDDEN_ARTIFACT_BYTES_MAX: u64 = 1024 * 1024;
 
 /// What is left of the budget, and remarks about content that were made on the way.
 #[derive(Debug)]
-pub(super) struct Budget {
+pub(super) struct TextBudget {
     left: usize,
     hidden_artifact_bytes: u64,
     pub(super) remarks: Vec<String>,
 }
 
-impl Budget {
+impl TextBudget {
     pub(super) fn new() -> Self {
         Self {
             left: REPORT_TEXT_BYTES_MAX,

@@ -13,14 +13,14 @@ use workrail_model::limits::GOAL_BYTES_MAX;
 use workrail_model::text::truncate_with_marker;
 use workrail_model::time::Timestamp;
 
-use super::budget::Budget;
+use super::budget::TextBudget;
 use super::context::{ContextValues, entries};
 use super::node::{OutputExtent, actor_of, first_words};
 use super::table::merged;
 use super::{
-    Actor, ArtifactView, Body, BranchPosition, BranchReport, CapabilityReport, ClosedRun, ContextEntry,
-    Covers, DivergenceReport, GapReport, GapReportState, NodeReport, Observed, Outcome, Output, ParentRun,
-    PointName, PreferenceReport, Report, Round, RunCounts, RunReport, Signatures, StepReport, Table,
+    ActorKind, ArtifactView, Body, BranchPosition, BranchReport, CapabilityReport, ClosedRun, ContextEntry,
+    Covers, DivergenceReport, GapReport, GapReportState, NodeReport, Observed, Outcome, ParentRun, PointName,
+    PreferenceReport, Report, ReportedOutput, Round, RunCounts, RunReport, Signatures, StepReport, Table,
     TimeSpan, VERSION, WorkflowFacts, point,
 };
 use crate::label::RunLabel;
@@ -62,7 +62,7 @@ pub enum Detail {
 
 pub fn build(subject: &ReportInput<'_>) -> Report {
     let facts = subject.facts;
-    let mut budget = Budget::new();
+    let mut budget = TextBudget::new();
     let mut runs = Vec::new();
     for run in facts.runs() {
         match subject.covers {
@@ -162,7 +162,7 @@ impl<'a> RunBuilder<'a> {
         }
     }
 
-    fn run(&self, budget: &mut Budget) -> RunReport {
+    fn run(&self, budget: &mut TextBudget) -> RunReport {
         let Self { subject, run, tip, .. } = self;
         let facts = subject.facts;
         if self.workflow.is_none() {
@@ -197,8 +197,8 @@ impl<'a> RunBuilder<'a> {
             closed: run.closed.as_ref().map(|closed| ClosedRun {
                 reason: closed.reason.as_str().to_owned(),
                 by: match closed.channel {
-                    CloseChannel::CommandLine => Actor::CommandLine,
-                    CloseChannel::Console => Actor::Console,
+                    CloseChannel::CommandLine => ActorKind::CommandLine,
+                    CloseChannel::Console => ActorKind::Console,
                 },
                 at: closed.at.clone(),
             }),
@@ -403,7 +403,7 @@ impl<'a> RunBuilder<'a> {
             let led_on = self.led_on(node.node_id);
             let attempts = node.attempts.iter().filter(|attempt| Some(attempt.attempt_id) == led_on);
             for output in attempts.flat_map(|attempt| &attempt.outputs).filter(|output| !output.superseded) {
-                if let Output { body: Body::Artifact { artifact }, .. } = output
+                if let ReportedOutput { body: Body::Artifact { artifact }, .. } = output
                     && let ArtifactView::Tables { tables: found, .. } = &artifact.shown
                 {
                     found.iter().for_each(|table| merged(&mut tables, table));

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use workrail_model::event::NodeKind;
 use workrail_model::id::NodeId;
 
-use super::sections::Tone;
+use super::sections::SpanTone;
 use super::{BranchPosition, NodeReport, Outcome, StepReport, words};
 
 /// Only the ends of a longer straight stretch are drawn.
@@ -44,7 +44,7 @@ pub enum Point {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Row {
+pub struct GraphRow {
     pub lane: usize,
     /// Starts from the lane to its left; otherwise it continues in its own.
     pub starts: bool,
@@ -53,7 +53,7 @@ pub struct Row {
     pub below: Vec<bool>,
 }
 
-pub fn rows(nodes: &[NodeReport], detail: GraphDetail) -> Vec<Row> {
+pub fn rows(nodes: &[NodeReport], detail: GraphDetail) -> Vec<GraphRow> {
     let mut rows = match detail {
         GraphDetail::Condensed => condensed(walk(nodes, WAYS_MAX, LANES_MAX), nodes),
         GraphDetail::Everything => walk(nodes, usize::MAX, usize::MAX),
@@ -71,7 +71,7 @@ pub fn rows(nodes: &[NodeReport], detail: GraphDetail) -> Vec<Row> {
 }
 
 /// Every point in drawing order.
-pub(super) fn walk(nodes: &[NodeReport], ways_max: usize, lanes_max: usize) -> Vec<Row> {
+pub(super) fn walk(nodes: &[NodeReport], ways_max: usize, lanes_max: usize) -> Vec<GraphRow> {
     let indexes: BTreeMap<NodeId, usize> =
         nodes.iter().zip(0..).map(|(node, index)| (node.node_id, index)).collect();
     let mut children: Vec<Vec<usize>> = vec![Vec::new(); nodes.len()];
@@ -92,7 +92,7 @@ pub(super) fn walk(nodes: &[NodeReport], ways_max: usize, lanes_max: usize) -> V
     let mut ahead: Vec<(Point, usize, bool)> =
         roots.iter().rev().map(|root| (Point::Node(*root), 0, false)).collect();
     while let Some((point, lane, starts)) = ahead.pop() {
-        rows.push(Row { lane, starts, point, below: Vec::new() });
+        rows.push(GraphRow { lane, starts, point, below: Vec::new() });
         let Point::Node(index) = point else { continue };
         let straight =
             children[index].iter().copied().find(|child| stays_in_lane(&nodes[index], &nodes[*child]));
@@ -115,14 +115,14 @@ fn stays_in_lane(parent: &NodeReport, child: &NodeReport) -> bool {
     child.branch == parent.branch && (of_path || parent.kind == NodeKind::Checkpoint)
 }
 
-fn condensed(rows: Vec<Row>, nodes: &[NodeReport]) -> Vec<Row> {
-    let plain = |row: &Row| match row.point {
+fn condensed(rows: Vec<GraphRow>, nodes: &[NodeReport]) -> Vec<GraphRow> {
+    let plain = |row: &GraphRow| match row.point {
         Point::Node(index) => !row.starts && is_plain(&nodes[index]),
         Point::Skipped(_) => false,
     };
-    let mut condensed: Vec<Row> = Vec::new();
-    let mut stretch: Vec<Row> = Vec::new();
-    let flush = |stretch: &mut Vec<Row>, condensed: &mut Vec<Row>| {
+    let mut condensed: Vec<GraphRow> = Vec::new();
+    let mut stretch: Vec<GraphRow> = Vec::new();
+    let flush = |stretch: &mut Vec<GraphRow>, condensed: &mut Vec<GraphRow>| {
         let skipped = stretch.len().saturating_sub(2 * STRETCH_ENDS);
         if stretch.len() <= STRETCH_MAX {
             condensed.append(stretch);
@@ -132,7 +132,7 @@ fn condensed(rows: Vec<Row>, nodes: &[NodeReport]) -> Vec<Row> {
         let lane = tail[0].lane;
         stretch.truncate(STRETCH_ENDS);
         condensed.append(stretch);
-        condensed.push(Row { lane, starts: false, point: Point::Skipped(skipped), below: Vec::new() });
+        condensed.push(GraphRow { lane, starts: false, point: Point::Skipped(skipped), below: Vec::new() });
         condensed.extend(tail);
     };
     for row in rows {
@@ -180,11 +180,11 @@ pub fn point_symbol(node: &NodeReport) -> PointSymbol {
 }
 
 /// The remarks about a point, besides its title.
-pub fn remarks(node: &NodeReport) -> Vec<(Tone, String)> {
+pub fn remarks(node: &NodeReport) -> Vec<(SpanTone, String)> {
     let blocked = match blocked_attempts(node) {
         0 => None,
-        1 => Some((Tone::Warning, "1 blocked attempt".to_owned())),
-        count => Some((Tone::Warning, format!("{count} blocked attempts"))),
+        1 => Some((SpanTone::Warning, "1 blocked attempt".to_owned())),
+        count => Some((SpanTone::Warning, format!("{count} blocked attempts"))),
     };
     // The title of a complete tip already says so.
     let is_said = node.branch_position == BranchPosition::Tip && node.step == StepReport::Complete;
@@ -201,12 +201,12 @@ pub struct GraphLine {
 }
 
 /// The graph as lines of text.
-pub fn drawn(rows: &[Row], nodes: &[NodeReport], strokes: Strokes) -> Vec<GraphLine> {
+pub fn drawn(rows: &[GraphRow], nodes: &[NodeReport], strokes: Strokes) -> Vec<GraphLine> {
     let [down, way, last, step, checkpoint, tip, end, gap] = match strokes {
         Strokes::Unicode => ["│ ", "├─", "╰─", "●", "◇", "◉", "○", "⋮"],
         Strokes::Ascii => ["| ", "|-", "`-", "*", "+", "@", "o", ":"],
     };
-    let line = |row: &Row| {
+    let line = |row: &GraphRow| {
         let mut text = String::new();
         for lane in 0..row.lane {
             let continues = row.below.get(lane).copied().unwrap_or(false);

@@ -8,15 +8,15 @@ use workrail_model::id::NodeId;
 use workrail_model::text::clean;
 
 use super::graph::{self, GraphDetail, Strokes};
-use super::sections::{self, Fact, Section, TextSpan};
+use super::sections::{self, Fact, ReportSection, TextSpan};
 use super::{
-    Artifact, ArtifactView, Attempt, Body, BranchPosition, NodeReport, Output, Report, RunReport, StepReport,
-    Times, words,
+    Artifact, ArtifactView, Attempt, Body, BranchPosition, NodeReport, Report, ReportedOutput, RunReport,
+    StepReport, Times, words,
 };
 
 /// The whole report.
 pub fn render(report: &Report, times: Times) -> String {
-    let mut page = Page { text: String::new(), times };
+    let mut page = MarkdownPage { text: String::new(), times };
     page.heading(1, &words::title(report));
     page.banners(report);
     page.facts(&report.facts(times));
@@ -34,7 +34,7 @@ pub fn render(report: &Report, times: Times) -> String {
 pub fn render_node(report: &Report, node: NodeId, times: Times) -> Option<String> {
     let mut found = report.runs.iter().flat_map(|run| run.nodes.iter().map(move |node| (run, node)));
     let (run, node) = found.find(|(_, other)| other.node_id == node)?;
-    let mut page = Page { text: String::new(), times };
+    let mut page = MarkdownPage { text: String::new(), times };
     page.heading(1, &format!("Run {} · {}", run.label, run.workflow.workflow_id));
     page.banners(report);
     page.node(node);
@@ -42,12 +42,12 @@ pub fn render_node(report: &Report, node: NodeId, times: Times) -> Option<String
 }
 
 #[derive(Debug)]
-struct Page {
+struct MarkdownPage {
     text: String,
     times: Times,
 }
 
-impl Page {
+impl MarkdownPage {
     fn finish(self) -> String {
         format!("{}\n", self.text.trim_end())
     }
@@ -86,7 +86,7 @@ impl Page {
         self.fact(name, &inline(&sections::keys(keys)));
     }
 
-    fn table(&mut self, section: &Section) {
+    fn table(&mut self, section: &ReportSection) {
         let row = |cells: Vec<String>| format!("| {} |", cells.join(" | "));
         self.line(&row(section.columns.iter().map(|column| cell(&sections::plain(column))).collect()));
         self.line(&row(section.columns.iter().map(|_| "---".to_owned()).collect()));
@@ -190,7 +190,7 @@ impl Page {
         attempt.outputs.iter().for_each(|output| self.output(output));
     }
 
-    fn output(&mut self, output: &Output) {
+    fn output(&mut self, output: &ReportedOutput) {
         self.blank();
         if output.superseded {
             self.line("Corrected later:");
@@ -237,22 +237,22 @@ fn reached(node: &NodeReport, times: Times) -> String {
 
 /// How names are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Names {
+enum NameStyle {
     Code,
     /// In a table a bar ends the cell, and inside code not every reader can unescape it.
     Text,
 }
 
 /// Spans as Markdown, with white space as it was recorded.
-fn spelled(spans: &[TextSpan], names: Names) -> String {
+fn spelled(spans: &[TextSpan], style: NameStyle) -> String {
     let mut out = String::new();
     for span in spans {
         match span {
             TextSpan::Text(text) | TextSpan::Toned(_, text) => out.push_str(&escaped(text)),
             TextSpan::Strong(text) => out.push_str(&format!("**{}**", inline_text(text))),
-            TextSpan::Code(name) => match names {
-                Names::Code => out.push_str(&code(name)),
-                Names::Text => out.push_str(&escaped(name)),
+            TextSpan::Code(name) => match style {
+                NameStyle::Code => out.push_str(&code(name)),
+                NameStyle::Text => out.push_str(&escaped(name)),
             },
             TextSpan::Point(name) => out.push_str(&name.to_string()),
             TextSpan::Run { label, run_id } => {
@@ -265,7 +265,7 @@ fn spelled(spans: &[TextSpan], names: Names) -> String {
 
 /// Spans as one line.
 fn inline(spans: &[TextSpan]) -> String {
-    joined(&spelled(spans, Names::Code))
+    joined(&spelled(spans, NameStyle::Code))
 }
 
 fn inline_text(text: &str) -> String {
@@ -274,7 +274,7 @@ fn inline_text(text: &str) -> String {
 
 /// A table cell: line breaks become breaks that every renderer knows.
 fn cell(spans: &[TextSpan]) -> String {
-    let lines = spelled(spans, Names::Text);
+    let lines = spelled(spans, NameStyle::Text);
     lines.trim().lines().map(joined).collect::<Vec<_>>().join("<br>")
 }
 

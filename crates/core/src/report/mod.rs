@@ -49,7 +49,7 @@ use workrail_model::time::Timestamp;
 use crate::progress::Progress;
 
 pub use attempt::{
-    Artifact, ArtifactView, Assessment, Attempt, Body, EvidenceReport, Field, Outcome, Output,
+    Artifact, ArtifactView, Assessment, Attempt, Body, EvidenceReport, Field, Outcome, ReportedOutput,
     SubmittedArtifact, Table,
 };
 pub use build::{ContentReader, Detail, ReportInput, build, point_names};
@@ -78,7 +78,7 @@ pub struct Report {
     /// The latest observation of each kind: branch, commit.
     pub workspace: Vec<Observed>,
     /// Notes of the session itself, outside any run.
-    pub notes: Vec<Output>,
+    pub notes: Vec<ReportedOutput>,
     pub runs: Vec<RunReport>,
     /// Recorded content that cannot be read, and texts that were left out because the report is too long.
     pub remarks: Vec<String>,
@@ -190,7 +190,7 @@ pub struct ParentRun {
 #[serde(rename_all = "camelCase")]
 pub struct ClosedRun {
     pub reason: String,
-    pub by: Actor,
+    pub by: ActorKind,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at: Option<Timestamp>,
 }
@@ -231,7 +231,7 @@ pub struct NodeReport {
     pub branch_position: BranchPosition,
     pub attempts: Vec<Attempt>,
     /// What was saved here without completing the step.
-    pub saved: Vec<Output>,
+    pub saved: Vec<ReportedOutput>,
     pub decisions: Vec<Decision>,
     pub approvals: Vec<Approval>,
     /// Keys whose values hold from here on.
@@ -292,7 +292,8 @@ pub enum BranchPosition {
 /// Who did something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Actor {
+#[schemars(rename = "Actor")]
+pub enum ActorKind {
     Agent,
     /// A person who typed a label at a terminal.
     Terminal,
@@ -320,7 +321,7 @@ pub struct Decision {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Approval {
-    pub by: Actor,
+    pub by: ActorKind,
     /// The member of the team, where the record names one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub who: Option<String>,
@@ -406,7 +407,7 @@ pub struct PreferenceReport {
     pub point: PointName,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at: Option<Timestamp>,
-    pub by: Actor,
+    pub by: ActorKind,
     /// What the signature of the passkey is worth, where one agreed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub signature: Option<Signature>,

@@ -12,12 +12,12 @@ use workrail_model::preferences::PreferenceSource;
 use workrail_model::strict_json;
 use workrail_model::text::truncate_with_marker;
 
-use super::budget::{ARTIFACT_BYTES_MAX, Budget};
+use super::budget::{ARTIFACT_BYTES_MAX, TextBudget};
 use super::build::{Detail, ReportInput, RunBuilder};
 use super::timing::elapsed;
 use super::{
-    Actor, Approval, Artifact, ArtifactView, Assessment, Attempt, Body, BranchPosition, Decision,
-    EvidenceReport, NodeReport, Outcome, Output, SkippedStep, table,
+    ActorKind, Approval, Artifact, ArtifactView, Assessment, Attempt, Body, BranchPosition, Decision,
+    EvidenceReport, NodeReport, Outcome, ReportedOutput, SkippedStep, table,
 };
 use crate::claims::{self, KnownFact};
 use crate::contract::kind_of;
@@ -30,7 +30,7 @@ use crate::{derive, evidence};
 const SUMMARY_BYTES_MAX: usize = 160;
 
 impl RunBuilder<'_> {
-    pub(super) fn node(&self, node: &NodeState, budget: &mut Budget) -> NodeReport {
+    pub(super) fn node(&self, node: &NodeState, budget: &mut TextBudget) -> NodeReport {
         let (subject, facts) = (self.subject, self.subject.facts);
         let id = node.node_id;
         let extent = self.extent(id);
@@ -40,7 +40,7 @@ impl RunBuilder<'_> {
             .outputs(id)
             .iter()
             .filter(|output| output.attempt.is_none_or(|attempt| facts.advance(id, attempt).is_none()));
-        let saved: Vec<Output> = saved
+        let saved: Vec<ReportedOutput> = saved
             .map(|output| subject.output(self.workflow.as_deref(), (output, extent), &[], budget))
             .collect();
         let (step, rounds) = self.step(node);
@@ -115,7 +115,7 @@ impl RunBuilder<'_> {
         &self,
         (node, extent): (&NodeState, OutputExtent),
         record: &AdvanceRecord,
-        budget: &mut Budget,
+        budget: &mut TextBudget,
     ) -> Attempt {
         let (subject, facts) = (self.subject, self.subject.facts);
         let (id, attempt) = (node.node_id, record.attempt);
@@ -151,7 +151,7 @@ impl RunBuilder<'_> {
         });
         Attempt {
             attempt_id: attempt,
-            by: Actor::Agent,
+            by: ActorKind::Agent,
             who: subject.caused_by(record.event_index),
             at: at.cloned(),
             elapsed_ms: elapsed(subject.at(node.created_index), at),
@@ -194,10 +194,10 @@ impl RunBuilder<'_> {
     fn approvals(&self, node: NodeId) -> Vec<Approval> {
         let reported = self.subject.facts.approvals(node).iter().map(|record| Approval {
             by: match record.data.channel {
-                ApprovalChannel::Terminal => Actor::Terminal,
-                ApprovalChannel::Chat => Actor::Chat,
-                ApprovalChannel::Console => Actor::Console,
-                ApprovalChannel::Passkey => Actor::Passkey,
+                ApprovalChannel::Terminal => ActorKind::Terminal,
+                ApprovalChannel::Chat => ActorKind::Chat,
+                ApprovalChannel::Console => ActorKind::Console,
+                ApprovalChannel::Passkey => ActorKind::Passkey,
             },
             who: self.subject.caused_by(record.index),
             key: record.data.proof.as_ref().map(|proof| proof.key.name.to_string()),
@@ -227,8 +227,8 @@ impl ReportInput<'_> {
         workflow: Option<&CompiledWorkflow>,
         (output, extent): (&OutputState, OutputExtent),
         known: &[KnownFact<'_>],
-        budget: &mut Budget,
-    ) -> Output {
+        budget: &mut TextBudget,
+    ) -> ReportedOutput {
         let body = match &output.payload {
             OutputPayload::Notes { notes_markdown, .. } if extent == OutputExtent::Excerpt => {
                 Body::Notes { markdown: notes_markdown.as_str().to_owned() }
@@ -253,7 +253,7 @@ impl ReportInput<'_> {
                 }
             }
         };
-        Output {
+        ReportedOutput {
             at: self.at(output.index).cloned(),
             superseded: output.superseded,
             grade: EvidenceGrade::Claimed,
@@ -266,7 +266,7 @@ fn artifact(
     workflow: Option<&CompiledWorkflow>,
     bytes: &[u8],
     known: &[KnownFact<'_>],
-    budget: &mut Budget,
+    budget: &mut TextBudget,
 ) -> (String, ArtifactView) {
     let Ok(value) = strict_json::parse(bytes) else {
         let text = String::from_utf8_lossy(bytes);
@@ -293,13 +293,13 @@ fn cut(text: &str) -> String {
     truncate_with_marker(text, ARTIFACT_BYTES_MAX).into_owned()
 }
 
-pub(super) fn actor_of(source: PreferenceSource) -> Actor {
+pub(super) fn actor_of(source: PreferenceSource) -> ActorKind {
     match source {
-        PreferenceSource::User => Actor::User,
-        PreferenceSource::CommandLine => Actor::CommandLine,
-        PreferenceSource::Passkey => Actor::Passkey,
-        PreferenceSource::WorkflowRecommendation => Actor::Workflow,
-        PreferenceSource::System => Actor::System,
+        PreferenceSource::User => ActorKind::User,
+        PreferenceSource::CommandLine => ActorKind::CommandLine,
+        PreferenceSource::Passkey => ActorKind::Passkey,
+        PreferenceSource::WorkflowRecommendation => ActorKind::Workflow,
+        PreferenceSource::System => ActorKind::System,
     }
 }
 

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 use workrail_model::id::NodeId;
 
-use super::graph::{Row, walk};
+use super::graph::{GraphRow, walk};
 use super::{BranchPosition, NodeReport, Round, graph};
 
 /// The finished rounds of a loop with more points than this are folded.
@@ -42,7 +42,7 @@ impl OpenParts {
 
 /// What a line shows. Indexes are those of the run's list.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Item {
+pub enum PathItem {
     Point(usize),
     /// The step at `at` among those skipped on the way to the point `before`.
     Skipped {
@@ -73,7 +73,7 @@ pub struct PathLine {
     pub lane: usize,
     /// Starts from the lane to its left; otherwise it continues in its own.
     pub starts: bool,
-    pub item: Item,
+    pub item: PathItem,
     /// The loops around it, outermost first, each by what distinguishes it from the next loop of the same name.
     pub brackets: Vec<String>,
     /// The open part that begins here and can be folded.
@@ -94,7 +94,7 @@ pub fn lines(nodes: &[NodeReport], opened: &OpenParts) -> Vec<PathLine> {
         let first = PathLine {
             lane: 0,
             starts: false,
-            item: Item::More(left_out),
+            item: PathItem::More(left_out),
             brackets: Vec::new(),
             folds: None,
         };
@@ -103,10 +103,10 @@ pub fn lines(nodes: &[NodeReport], opened: &OpenParts) -> Vec<PathLine> {
     lines
 }
 
-fn line_of(row: &Row, nodes: &[NodeReport]) -> PathLine {
+fn line_of(row: &GraphRow, nodes: &[NodeReport]) -> PathLine {
     let (item, brackets) = match row.point {
-        graph::Point::Node(index) => (Item::Point(index), brackets(&nodes[index].rounds)),
-        graph::Point::Skipped(count) => (Item::More(count), Vec::new()),
+        graph::Point::Node(index) => (PathItem::Point(index), brackets(&nodes[index].rounds)),
+        graph::Point::Skipped(count) => (PathItem::More(count), Vec::new()),
     };
     PathLine { lane: row.lane, starts: row.starts, item, brackets, folds: None }
 }
@@ -127,12 +127,12 @@ fn is_hideable(node: &NodeReport, opened: &OpenParts) -> bool {
     node.branch_position != BranchPosition::Tip && opened.shown != Some(node.node_id)
 }
 
-fn branches_folded(rows: &[Row], nodes: &[NodeReport], opened: &OpenParts) -> Vec<PathLine> {
+fn branches_folded(rows: &[GraphRow], nodes: &[NodeReport], opened: &OpenParts) -> Vec<PathLine> {
     let mut lines = Vec::new();
     let mut at = 0;
     while let Some(row) = rows.get(at) {
         let mut line = line_of(row, nodes);
-        let is_inside = |other: &&Row| other.lane > row.lane || other.lane == row.lane && !other.starts;
+        let is_inside = |other: &&GraphRow| other.lane > row.lane || other.lane == row.lane && !other.starts;
         let length = if row.starts { 1 + rows[at + 1..].iter().take_while(is_inside).count() } else { 1 };
         if let (true, graph::Point::Node(first)) = (row.starts && length > 1, row.point) {
             let part = nodes[first].node_id;
@@ -148,7 +148,7 @@ fn branches_folded(rows: &[Row], nodes: &[NodeReport], opened: &OpenParts) -> Ve
                 }
             }
             if may_fold && !opened.has(part) {
-                lines.push(PathLine { item: Item::Branch { first, points }, ..line });
+                lines.push(PathLine { item: PathItem::Branch { first, points }, ..line });
                 at += length;
                 continue;
             }
@@ -200,7 +200,7 @@ fn rounds_folded(
 
 /// The loop of this depth that a point is in.
 fn loop_at(line: &PathLine, nodes: &[NodeReport], depth: usize) -> Option<(String, usize)> {
-    let Item::Point(index) = line.item else { return None };
+    let PathItem::Point(index) = line.item else { return None };
     nodes[index].rounds.get(depth)?;
     line.brackets.get(depth).map(|name| (name.clone(), index))
 }
@@ -211,7 +211,7 @@ fn fold_loop(
     opened: &OpenParts,
     (depth, title): (usize, &str),
 ) -> Vec<PathLine> {
-    let points = lines.iter().filter(|line| matches!(line.item, Item::Point(_))).count();
+    let points = lines.iter().filter(|line| matches!(line.item, PathItem::Point(_))).count();
     if points <= LOOP_POINTS_MAX {
         return lines;
     }
@@ -219,8 +219,11 @@ fn fold_loop(
     let lane = lines.first().map_or(0, |line| line.lane);
     for line in lines {
         let index = match line.item {
-            Item::Point(index) => Some(index),
-            Item::Skipped { .. } | Item::Rounds { .. } | Item::Branch { .. } | Item::More(_) => None,
+            PathItem::Point(index) => Some(index),
+            PathItem::Skipped { .. }
+            | PathItem::Rounds { .. }
+            | PathItem::Branch { .. }
+            | PathItem::More(_) => None,
         };
         let iteration = index
             .filter(|_| line.lane == lane)
@@ -266,8 +269,10 @@ fn fold_rounds(
     let mut lines: Vec<PathLine> = rounds.into_iter().flat_map(|round| round.lines).collect();
     let points: usize = lines.iter().map(|line| points_of(&line.item)).sum();
     let Some((first, from, to)) = lines.first().and_then(|line| match line.item {
-        Item::Point(index) => Some((index, from?, to?)),
-        Item::Skipped { .. } | Item::Rounds { .. } | Item::Branch { .. } | Item::More(_) => None,
+        PathItem::Point(index) => Some((index, from?, to?)),
+        PathItem::Skipped { .. } | PathItem::Rounds { .. } | PathItem::Branch { .. } | PathItem::More(_) => {
+            None
+        }
     }) else {
         return lines;
     };
@@ -280,15 +285,15 @@ fn fold_rounds(
     }
     let (lane, starts) = (lines[0].lane, lines[0].starts);
     let brackets = lines[0].brackets.iter().take(depth + 1).cloned().collect();
-    let item = Item::Rounds { first, title: title.to_owned(), from: from + 1, to: to + 1, points };
+    let item = PathItem::Rounds { first, title: title.to_owned(), from: from + 1, to: to + 1, points };
     vec![PathLine { lane, starts, item, brackets, folds: None }]
 }
 
-fn points_of(item: &Item) -> usize {
+fn points_of(item: &PathItem) -> usize {
     match item {
-        Item::Point(_) => 1,
-        Item::Skipped { .. } => 0,
-        Item::Rounds { points, .. } | Item::Branch { points, .. } | Item::More(points) => *points,
+        PathItem::Point(_) => 1,
+        PathItem::Skipped { .. } => 0,
+        PathItem::Rounds { points, .. } | PathItem::Branch { points, .. } | PathItem::More(points) => *points,
     }
 }
 
@@ -297,8 +302,8 @@ fn with_skipped(lines: Vec<PathLine>, nodes: &[NodeReport]) -> Vec<PathLine> {
     let mut whole: Vec<PathLine> = Vec::new();
     for mut line in lines {
         let before = match line.item {
-            Item::Point(index) | Item::Rounds { first: index, .. } => Some(index),
-            Item::Skipped { .. } | Item::Branch { .. } | Item::More(_) => None,
+            PathItem::Point(index) | PathItem::Rounds { first: index, .. } => Some(index),
+            PathItem::Skipped { .. } | PathItem::Branch { .. } | PathItem::More(_) => None,
         };
         if let Some(before) = before {
             let around: Vec<String> = match whole.last() {
@@ -312,7 +317,7 @@ fn with_skipped(lines: Vec<PathLine>, nodes: &[NodeReport]) -> Vec<PathLine> {
                 None => Vec::new(),
             };
             for at in 0..nodes[before].skipped.len() {
-                let (item, brackets) = (Item::Skipped { before, at }, around.clone());
+                let (item, brackets) = (PathItem::Skipped { before, at }, around.clone());
                 whole.push(PathLine { lane: line.lane, starts: line.starts, item, brackets, folds: None });
                 line.starts = false;
             }

@@ -13,8 +13,8 @@ use workrail_model::preferences::RunStatus;
 
 use super::{
     Attempt, Body, BranchReport, CapabilityReport, Covers, DivergenceReport, Field, GapReport,
-    GapReportState, NodeReport, Outcome, Output, PointName, PreferenceReport, Report, RunReport, Table,
-    Times, branch_letter, words,
+    GapReportState, NodeReport, Outcome, PointName, PreferenceReport, Report, ReportedOutput, RunReport,
+    Table, Times, branch_letter, words,
 };
 
 /// What the run ended with, or has produced so far.
@@ -37,7 +37,7 @@ pub const UNREADABLE_CONTENT: &str = "Its content cannot be read.";
 
 /// The meaning of a colour; renderings without colour lose nothing else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Tone {
+pub enum SpanTone {
     Good,
     Warning,
     Bad,
@@ -51,7 +51,7 @@ pub enum Tone {
 pub enum TextSpan {
     Text(String),
     Strong(String),
-    Toned(Tone, String),
+    Toned(SpanTone, String),
     /// A name in its exact spelling.
     Code(String),
     /// A point of the same run.
@@ -68,7 +68,7 @@ pub enum TextSpan {
 pub enum FactRole {
     Line,
     /// Beside the heading, in renderings that support it.
-    Badge(Tone),
+    Badge(SpanTone),
 }
 
 /// A name and its value. Facts without a value are left out.
@@ -81,7 +81,7 @@ pub struct Fact {
 
 /// A table under a heading.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Section {
+pub struct ReportSection {
     pub title: String,
     pub columns: Vec<String>,
     pub rows: Vec<Vec<Vec<TextSpan>>>,
@@ -90,7 +90,7 @@ pub struct Section {
 /// What is shown before everything else.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Banner {
-    pub tone: Tone,
+    pub tone: SpanTone,
     pub name: &'static str,
     pub text: String,
 }
@@ -98,7 +98,7 @@ pub struct Banner {
 /// The first line about an attempt: its outcome, then the rest of the sentence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AttemptHead {
-    pub tone: Tone,
+    pub tone: SpanTone,
     pub ending: &'static str,
     pub rest: Vec<TextSpan>,
 }
@@ -107,9 +107,9 @@ impl Report {
     /// The damage first, then what else a reader must know.
     pub fn banners(&self) -> Vec<Banner> {
         let damage =
-            words::damage(self).map(|text| Banner { tone: Tone::Bad, name: "Damaged session.", text });
+            words::damage(self).map(|text| Banner { tone: SpanTone::Bad, name: "Damaged session.", text });
         let remarks = self.remarks.iter().map(|remark| Banner {
-            tone: Tone::Warning,
+            tone: SpanTone::Warning,
             name: "Note.",
             text: remark.clone(),
         });
@@ -169,52 +169,53 @@ impl RunReport {
     }
 
     /// The newest notes of a completed step on the branch where the run continues, and that step.
-    pub fn outcome(&self) -> Option<(&NodeReport, &Output)> {
+    pub fn outcome(&self) -> Option<(&NodeReport, &ReportedOutput)> {
         let on_branch = self.nodes.iter().rev().filter(|node| node.branch == 0);
         on_branch.into_iter().find_map(|node| {
             let done = |attempt: &&Attempt| matches!(attempt.outcome, Outcome::Advanced { .. });
             let outputs =
                 node.attempts.iter().rev().filter(done).flat_map(|attempt| attempt.outputs.iter().rev());
-            let is_notes = |output: &&Output| matches!(output.body, Body::Notes { .. }) && !output.superseded;
+            let is_notes =
+                |output: &&ReportedOutput| matches!(output.body, Body::Notes { .. }) && !output.superseded;
             outputs.into_iter().find(is_notes).map(|notes| (node, notes))
         })
     }
 
-    fn status_tone(&self) -> Tone {
+    fn status_tone(&self) -> SpanTone {
         match self.status {
-            _ if self.is_damaged => Tone::Bad,
-            Some(RunStatus::Complete) => Tone::Good,
-            Some(RunStatus::InProgress | RunStatus::Closed) => Tone::Quiet,
-            Some(RunStatus::CompleteWithGaps) => Tone::Warning,
-            Some(RunStatus::Blocked) | None => Tone::Bad,
+            _ if self.is_damaged => SpanTone::Bad,
+            Some(RunStatus::Complete) => SpanTone::Good,
+            Some(RunStatus::InProgress | RunStatus::Closed) => SpanTone::Quiet,
+            Some(RunStatus::CompleteWithGaps) => SpanTone::Warning,
+            Some(RunStatus::Blocked) | None => SpanTone::Bad,
         }
     }
 
     /// The tables about the run as a whole. Empty tables of the engine's own records are left
     /// out; an artifact's table without rows says that there were none.
-    pub fn sections(&self, times: Times) -> Vec<Section> {
-        let mut sections: Vec<Section> = Vec::new();
+    pub fn sections(&self, times: Times) -> Vec<ReportSection> {
+        let mut sections: Vec<ReportSection> = Vec::new();
         // A single path is not a branching.
         let branches = if self.branches.len() > 1 { self.branches.as_slice() } else { &[] };
         let columns = ["branch", "from", "steps", "did first", "now at", "why"];
-        sections.push(Section::new(BRANCHES, &columns, branches.iter().map(branch)));
+        sections.push(ReportSection::new(BRANCHES, &columns, branches.iter().map(branch)));
         sections.extend(records(&self.gaps, &self.divergences, &self.preferences, &self.capabilities, times));
         let rows = self
             .context
             .iter()
             .map(|value| vec![vec![code(&value.key)], plain(words::context_value(&value.value))]);
-        sections.push(Section::new("Context, as sent", &["key", "value"], rows));
+        sections.push(ReportSection::new("Context, as sent", &["key", "value"], rows));
         let filled = sections.into_iter().filter(|section| !section.rows.is_empty());
         // They are derived from artifacts.
-        let claimed = |table: &Table| Section {
+        let claimed = |table: &Table| ReportSection {
             title: format!("{} ({})", table.title, EvidenceGrade::Claimed.as_str()),
-            ..Section::from(table)
+            ..ReportSection::from(table)
         };
         self.tables.iter().map(claimed).chain(filled).collect()
     }
 
     /// The tables about one point: what was recorded there, and the preferences in effect there.
-    pub fn sections_at(&self, node: &NodeReport, times: Times) -> Vec<Section> {
+    pub fn sections_at(&self, node: &NodeReport, times: Times) -> Vec<ReportSection> {
         let gaps: Vec<GapReport> = self.gaps.iter().filter(|gap| gap.point == node.point).cloned().collect();
         let divergences: Vec<DivergenceReport> =
             self.divergences.iter().filter(|divergence| divergence.point == node.point).cloned().collect();
@@ -253,7 +254,7 @@ fn records(
     preferences: &[PreferenceReport],
     capabilities: &[CapabilityReport],
     times: Times,
-) -> Vec<Section> {
+) -> Vec<ReportSection> {
     let rows = divergences.iter().map(|divergence| {
         let step = divergence.related_step_id.as_ref().map(code);
         vec![
@@ -263,7 +264,7 @@ fn records(
             step.into_iter().collect(),
         ]
     });
-    let divergences = Section::new("Divergences (claimed)", &["at", "reason", "what", "step"], rows);
+    let divergences = ReportSection::new("Divergences (claimed)", &["at", "reason", "what", "step"], rows);
     let rows = preferences.iter().map(|preference| {
         let time = preference.at.as_ref().map(|at| times.shown(at)).unwrap_or_default();
         let values = words::preferences(preference.effective);
@@ -273,7 +274,7 @@ fn records(
         };
         vec![at(&preference.point), plain(values), plain(by), plain(time)]
     });
-    let preferences = Section::new(PREFERENCES, &["from", "preferences", "set by", "time"], rows);
+    let preferences = ReportSection::new(PREFERENCES, &["from", "preferences", "set by", "time"], rows);
     let rows = capabilities.iter().map(|report| {
         let (capability, status) = (words::plain(&report.capability), words::plain(&report.status));
         vec![
@@ -283,12 +284,13 @@ fn records(
             plain(words::provenance(&report.provenance)),
         ]
     });
-    let capabilities = Section::new("Capabilities", &["at", "capability", "status", "how it is known"], rows);
-    let gaps = Section::new("Gaps", &["severity", "at", "what", "why", "state"], gaps.iter().map(gap));
+    let capabilities =
+        ReportSection::new("Capabilities", &["at", "capability", "status", "how it is known"], rows);
+    let gaps = ReportSection::new("Gaps", &["severity", "at", "what", "why", "state"], gaps.iter().map(gap));
     vec![gaps, divergences, preferences, capabilities]
 }
 
-impl Section {
+impl ReportSection {
     pub(crate) fn new(title: &str, columns: &[&str], rows: impl Iterator<Item = Vec<Vec<TextSpan>>>) -> Self {
         let columns = columns.iter().map(|column| (*column).to_owned()).collect();
         Self { title: title.to_owned(), columns, rows: rows.collect() }
@@ -301,7 +303,7 @@ impl From<&Field> for Fact {
     }
 }
 
-impl From<&Table> for Section {
+impl From<&Table> for ReportSection {
     fn from(table: &Table) -> Self {
         let row = |row: &Vec<String>| row.iter().map(plain).collect();
         Self {
@@ -317,12 +319,14 @@ impl Attempt {
         let by = words::caused(words::actor(self.by), self.who.as_deref());
         let (tone, ending, mut rest) = match &self.outcome {
             Outcome::Advanced { to_point: Some(point), .. } => (
-                Tone::Good,
+                SpanTone::Good,
                 "Completed",
                 vec![text(&format!(" by {by}, on to ")), TextSpan::Point(point.clone())],
             ),
-            Outcome::Advanced { to_point: None, .. } => (Tone::Good, "Completed", plain(format!(" by {by}"))),
-            Outcome::Blocked { .. } => (Tone::Bad, "Blocked attempt", plain(format!(" of {by}"))),
+            Outcome::Advanced { to_point: None, .. } => {
+                (SpanTone::Good, "Completed", plain(format!(" by {by}")))
+            }
+            Outcome::Blocked { .. } => (SpanTone::Bad, "Blocked attempt", plain(format!(" of {by}"))),
         };
         rest.push(TextSpan::Text(words::when(self, times)));
         AttemptHead { tone, ending, rest }
@@ -369,7 +373,7 @@ impl Attempt {
     }
 }
 
-impl Output {
+impl ReportedOutput {
     /// What it is and how it is known (G130).
     pub fn caption(&self) -> Vec<TextSpan> {
         let grade = self.grade.as_str();
@@ -407,14 +411,14 @@ fn branch(branch: &BranchReport) -> Vec<Vec<TextSpan>> {
 
 fn gap(gap: &GapReport) -> Vec<Vec<TextSpan>> {
     let tone = match gap.severity {
-        Severity::Critical => Tone::Bad,
-        Severity::Warning => Tone::Warning,
-        Severity::Info => Tone::Quiet,
+        Severity::Critical => SpanTone::Bad,
+        Severity::Warning => SpanTone::Warning,
+        Severity::Info => SpanTone::Quiet,
     };
     let state = match &gap.state {
-        GapReportState::Open => vec![TextSpan::Toned(Tone::Warning, "open".to_owned())],
+        GapReportState::Open => vec![TextSpan::Toned(SpanTone::Warning, "open".to_owned())],
         GapReportState::Resolved { summary, point, .. } => vec![
-            TextSpan::Toned(Tone::Good, "resolved".to_owned()),
+            TextSpan::Toned(SpanTone::Good, "resolved".to_owned()),
             text(" at "),
             TextSpan::Point(point.clone()),
             text(&format!(": {summary}")),

@@ -7,7 +7,7 @@ use workrail_model::id::NodeId;
 use workrail_model::name::{ContractRef, LoopId};
 
 use super::graph::{GraphDetail, Point, Strokes, drawn, rows};
-use super::path::{Item, OpenParts, lines};
+use super::path::{OpenParts, PathItem, lines};
 use super::{
     ArtifactView, BranchPosition, NodeReport, PointName, Round, SkippedStep, StepReport, Table, table,
 };
@@ -107,12 +107,14 @@ fn a_wide_fork_and_a_deep_nest_are_bounded() {
 
 /// The lines of a path, each as its lane and what it shows.
 fn path(nodes: &[NodeReport], opened: &OpenParts) -> Vec<String> {
-    let shown = |item: &Item| match item {
-        Item::Point(place) => nodes[*place].point.to_string(),
-        Item::Skipped { before, at } => format!("skipped {}", nodes[*before].skipped[*at].title),
-        Item::Rounds { title, from, to, points, .. } => format!("{title} {from} to {to}, {points} points"),
-        Item::Branch { first, points } => format!("branch from {}, {points} points", nodes[*first].point),
-        Item::More(count) => format!("{count} more"),
+    let shown = |item: &PathItem| match item {
+        PathItem::Point(place) => nodes[*place].point.to_string(),
+        PathItem::Skipped { before, at } => format!("skipped {}", nodes[*before].skipped[*at].title),
+        PathItem::Rounds { title, from, to, points, .. } => {
+            format!("{title} {from} to {to}, {points} points")
+        }
+        PathItem::Branch { first, points } => format!("branch from {}, {points} points", nodes[*first].point),
+        PathItem::More(count) => format!("{count} more"),
     };
     lines(nodes, opened)
         .iter()

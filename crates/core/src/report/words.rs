@@ -10,9 +10,9 @@ use workrail_model::preferences::{Preferences, RunStatus};
 use workrail_model::reason::{Advisory, Reason};
 use workrail_model::text::clean;
 
-use super::sections::Tone;
+use super::sections::SpanTone;
 use super::{
-    Actor, Approval, Attempt, BranchPosition, ContextValue, GapReport, NodeReport, Report, RunReport,
+    ActorKind, Approval, Attempt, BranchPosition, ContextValue, GapReport, NodeReport, Report, RunReport,
     Signature, StepReport, TimeSpan, Times, elapsed_text,
 };
 
@@ -47,17 +47,17 @@ pub fn closed(run: &RunReport, times: Times) -> Option<String> {
     Some(format!("{} (by {}{at})", closed.reason, actor(closed.by)))
 }
 
-pub(crate) fn actor(actor: Actor) -> &'static str {
+pub(crate) fn actor(actor: ActorKind) -> &'static str {
     match actor {
-        Actor::Agent => "the agent",
-        Actor::Terminal => "someone at a terminal",
-        Actor::Chat => "an answer in the chat",
-        Actor::Console => "someone in the console",
-        Actor::Passkey => "a person with a passkey",
-        Actor::CommandLine => "someone on the command line",
-        Actor::User => "the call that started the run",
-        Actor::Workflow => "the workflow's recommendation",
-        Actor::System => "the defaults",
+        ActorKind::Agent => "the agent",
+        ActorKind::Terminal => "someone at a terminal",
+        ActorKind::Chat => "an answer in the chat",
+        ActorKind::Console => "someone in the console",
+        ActorKind::Passkey => "a person with a passkey",
+        ActorKind::CommandLine => "someone on the command line",
+        ActorKind::User => "the call that started the run",
+        ActorKind::Workflow => "the workflow's recommendation",
+        ActorKind::System => "the defaults",
     }
 }
 
@@ -90,13 +90,13 @@ pub fn point(node: &NodeReport) -> String {
 }
 
 /// The position of a point in its run; `None` if work went beyond it.
-pub fn branch_position(node: &NodeReport) -> Option<(Tone, &'static str)> {
+pub fn branch_position(node: &NodeReport) -> Option<(SpanTone, &'static str)> {
     match (node.branch_position, &node.step) {
-        (BranchPosition::Tip, StepReport::Complete) => Some((Tone::Good, "complete")),
+        (BranchPosition::Tip, StepReport::Complete) => Some((SpanTone::Good, "complete")),
         (BranchPosition::Tip, StepReport::Pending { .. } | StepReport::Unreadable) => {
-            Some((Tone::Current, "current"))
+            Some((SpanTone::Current, "current"))
         }
-        (BranchPosition::BranchEnd, _) => Some((Tone::Quiet, "end of a branch")),
+        (BranchPosition::BranchEnd, _) => Some((SpanTone::Quiet, "end of a branch")),
         (BranchPosition::Passed, _) => None,
     }
 }
@@ -241,19 +241,23 @@ pub fn approval(approval: &Approval, times: Times) -> String {
     let at = approval.at.as_ref().map(|at| format!(", {}", times.shown(at))).unwrap_or_default();
     let note = approval.note.as_deref().map(|note| format!(": {note}")).unwrap_or_default();
     let warning = match approval.by {
-        Actor::Passkey => return signed(approval, verb, &at, &note),
-        Actor::Chat => {
+        ActorKind::Passkey => return signed(approval, verb, &at, &note),
+        ActorKind::Chat => {
             " — warning: given through the program that runs the agent, which can answer by itself; this does not prove \
              that a person decided"
         }
-        Actor::Console => " — given in the console, which an agent with a shell can open too",
-        Actor::Terminal => match approval.descends_from_server {
+        ActorKind::Console => " — given in the console, which an agent with a shell can open too",
+        ActorKind::Terminal => match approval.descends_from_server {
             Descent::Yes => {
                 " — warning: from a terminal that the agent's program started, which the agent can use too"
             }
             Descent::No | Descent::Unknown => " — a typed label, which an agent with a shell can type too",
         },
-        Actor::Agent | Actor::CommandLine | Actor::User | Actor::Workflow | Actor::System => "",
+        ActorKind::Agent
+        | ActorKind::CommandLine
+        | ActorKind::User
+        | ActorKind::Workflow
+        | ActorKind::System => "",
     };
     let by = caused(actor(approval.by), approval.who.as_deref());
     format!("{verb} by {by} for step {}{at}{note}{warning}", approval.step_id)

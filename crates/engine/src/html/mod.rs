@@ -9,7 +9,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use workrail_core::compare::Difference;
 use workrail_core::overview::Stage;
 use workrail_core::report::PointName;
-use workrail_core::report::sections::{Banner, Fact, FactRole, Section, TextSpan, Tone};
+use workrail_core::report::sections::{Banner, Fact, FactRole, ReportSection, SpanTone, TextSpan};
 use workrail_model::id::RunId;
 use workrail_model::text::clean;
 
@@ -53,31 +53,31 @@ pub fn page(title: &str, body: &Markup) -> Markup {
 }
 
 /// The class that gives a tone its colour.
-pub(crate) fn class_of(tone: Tone) -> &'static str {
+pub(crate) fn class_of(tone: SpanTone) -> &'static str {
     match tone {
-        Tone::Good => "good",
-        Tone::Warning => "warn",
-        Tone::Bad => "bad",
-        Tone::Quiet => "quiet",
-        Tone::Current => "here",
+        SpanTone::Good => "good",
+        SpanTone::Warning => "warn",
+        SpanTone::Bad => "bad",
+        SpanTone::Quiet => "quiet",
+        SpanTone::Current => "here",
     }
 }
 
-pub fn toned(tone: Tone, text: &str) -> Markup {
+pub fn toned(tone: SpanTone, text: &str) -> Markup {
     html! { span class=(class_of(tone)) { (clean(text)) } }
 }
 
-pub fn chip(tone: Tone, text: &str) -> Markup {
+pub fn chip(tone: SpanTone, text: &str) -> Markup {
     html! { span class={ "chip " (class_of(tone)) } { (clean(text)) } }
 }
 
 /// A run's stage, by word and colour.
 pub fn chip_of(stage: Stage) -> Markup {
     let tone = match stage {
-        Stage::WaitsForPerson | Stage::Blocked | Stage::Unreadable => Tone::Bad,
-        Stage::InProgress | Stage::NotesOnly | Stage::Closed => Tone::Quiet,
-        Stage::CompleteWithGaps => Tone::Warning,
-        Stage::Complete => Tone::Good,
+        Stage::WaitsForPerson | Stage::Blocked | Stage::Unreadable => SpanTone::Bad,
+        Stage::InProgress | Stage::NotesOnly | Stage::Closed => SpanTone::Quiet,
+        Stage::CompleteWithGaps => SpanTone::Warning,
+        Stage::Complete => SpanTone::Good,
     };
     chip(tone, stage.label())
 }
@@ -95,9 +95,9 @@ pub fn class_of_difference(difference: Difference) -> &'static str {
 /// How a logged call ended: `ok`, `blocked`, or the error's code.
 pub fn toned_outcome(outcome: &str) -> Markup {
     let tone = match outcome {
-        "ok" => Tone::Good,
-        "blocked" => Tone::Warning,
-        _ => Tone::Bad,
+        "ok" => SpanTone::Good,
+        "blocked" => SpanTone::Warning,
+        _ => SpanTone::Bad,
     };
     toned(tone, outcome)
 }
@@ -132,7 +132,7 @@ fn linked(address: Option<&String>, text: &str) -> Markup {
 
 pub fn banner(banner: &Banner) -> Markup {
     html! {
-        div.banner.remark[banner.tone != Tone::Bad] {
+        div.banner.remark[banner.tone != SpanTone::Bad] {
             strong { (banner.name) } " " (clean(&banner.text))
         }
     }
@@ -180,7 +180,7 @@ fn is_markdown(text: &str) -> bool {
 }
 
 /// The rows of a section; the caller adds its title, because it knows the heading level.
-pub fn table(section: &Section, links: &PageLinks) -> Markup {
+pub fn table(section: &ReportSection, links: &PageLinks) -> Markup {
     html! {
         div.scroll {
             table.stacks {

@@ -7,8 +7,8 @@ use maud::{Markup, PreEscaped, html};
 use workrail_core::report::sections::{self, Fact};
 use workrail_core::report::words;
 use workrail_core::report::{
-    ArtifactView, Attempt, Body, BranchPosition, NodeReport, Output, Report, RunReport, StepReport, Times,
-    branch_letter, shown,
+    ArtifactView, Attempt, Body, BranchPosition, NodeReport, Report, ReportedOutput, RunReport, StepReport,
+    Times, branch_letter, shown,
 };
 use workrail_model::event::NodeKind;
 use workrail_model::id::AttemptId;
@@ -124,7 +124,7 @@ fn attempt(attempt: &Attempt, links: &PageLinks, is_elsewhere: bool) -> Markup {
     }
 }
 
-pub fn output(output: &Output, links: &PageLinks) -> Markup {
+pub fn output(output: &ReportedOutput, links: &PageLinks) -> Markup {
     html! {
         p.meta { (spans(&output.caption(), links)) }
         @match &output.body {

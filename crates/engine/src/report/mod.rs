@@ -29,7 +29,7 @@ pub use path::{PathAddresses, draw as draw_path};
 pub use svg::draw as draw_graph;
 pub use workrail_core::report::markdown::render as render_markdown;
 pub use workrail_core::report::path::OpenParts as OpenedParts;
-pub use workrail_core::report::sections::{BRANCHES, PREFERENCES, Section, Tone};
+pub use workrail_core::report::sections::{BRANCHES, PREFERENCES, ReportSection, SpanTone};
 pub use workrail_core::report::{
     ArtifactView, ContextValues, NodeReport, Report, RunReport, StepReport, SubmittedArtifact, Times,
     branch_letter, elapsed_text as duration_text, shown as shown_time,

@@ -3,7 +3,7 @@
 
 use maud::{Markup, html};
 use workrail_core::report::graph::{PointSymbol, point_symbol, remarks};
-use workrail_core::report::path::{Item, OpenParts, PathLine, lines};
+use workrail_core::report::path::{OpenParts, PathItem, PathLine, lines};
 use workrail_core::report::{NodeReport, SkippedStep, branch_letter, words};
 use workrail_model::event::{EdgeCauseKind, NodeKind};
 use workrail_model::id::NodeId;
@@ -102,10 +102,10 @@ fn edges(lines: &[PathLine], nodes: &[NodeReport], point_at: &dyn Fn(usize, usiz
     for (number, line) in lines.iter().enumerate() {
         let At { x, y, .. } = point_at(number, line.lane);
         let is_preferred = match &line.item {
-            Item::Point(at) => nodes[*at].branch == 0 && nodes[*at].kind == NodeKind::Step,
-            Item::Skipped { before, .. } => nodes[*before].branch == 0,
-            Item::Rounds { first, .. } => nodes[*first].branch == 0,
-            Item::Branch { .. } | Item::More(_) => false,
+            PathItem::Point(at) => nodes[*at].branch == 0 && nodes[*at].kind == NodeKind::Step,
+            PathItem::Skipped { before, .. } => nodes[*before].branch == 0,
+            PathItem::Rounds { first, .. } => nodes[*first].branch == 0,
+            PathItem::Branch { .. } | PathItem::More(_) => false,
         };
         if line.starts && line.lane > 0 {
             let left = x - LANE_WIDTH;
@@ -113,7 +113,7 @@ fn edges(lines: &[PathLine], nodes: &[NodeReport], point_at: &dyn Fn(usize, usiz
             let d = format!("M{left} {from}V{}Q{left} {y} {} {y}H{x}", y - 10, left + 10);
             drawn.push(html! { path.edge.side.preferred[is_preferred] d=(d) {} });
         } else if let Some(from) = last.get(line.lane) {
-            let is_dashed = matches!(line.item, Item::More(_));
+            let is_dashed = matches!(line.item, PathItem::More(_));
             drawn.push(html! { path.edge.preferred[is_preferred].skip[is_dashed] d={ "M" (x) " " (from) "V" (y) } {} });
         }
         last.truncate(line.lane);
@@ -132,23 +132,23 @@ fn shown(
     let At { x, y, text_x } = at;
     html! {
         @match &line.item {
-            Item::Point(point_at) => {
+            PathItem::Point(point_at) => {
                 @let node = &nodes[*point_at];
                 (point(node, &(addresses.point)(node.node_id), opened.shown == Some(node.node_id), at))
             }
-            Item::Skipped { before, at: which } => (skipped(&nodes[*before].skipped[*which], at)),
-            Item::Rounds { first, title, from, to, points } => {
+            PathItem::Skipped { before, at: which } => (skipped(&nodes[*before].skipped[*which], at)),
+            PathItem::Rounds { first, title, from, to, points } => {
                 @let rounds = if from == to { format!("round {from}") } else { format!("rounds {from} to {to}") };
                 @let text = format!("{}: {rounds}, {}", cut(title, TITLE_CHARS_MAX), counted(*points));
                 (folded(&text, &(addresses.open)(nodes[*first].node_id), at))
             }
-            Item::Branch { first, points } => {
+            PathItem::Branch { first, points } => {
                 @let node = &nodes[*first];
                 @let title = cut(&words::point(node), TITLE_CHARS_MAX / 2);
                 @let text = format!("Branch {}: {}, begins with {title}", branch_letter(node.branch), counted(*points));
                 (folded(&text, &(addresses.open)(node.node_id), at))
             }
-            Item::More(count) => {
+            PathItem::More(count) => {
                 circle.skipped cx=(x) cy=(y) r="3" {}
                 text.quiet x=(text_x) y=(y + 4) { (counted(*count)) " not drawn" }
             }

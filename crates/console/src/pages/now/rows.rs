@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use maud::{Markup, html};
 use workrail_engine::html::{chip, chip_of};
-use workrail_engine::report::Tone;
+use workrail_engine::report::SpanTone;
 use workrail_engine::sessions::{DamagedRow, RunRow, SessionsList, Stage};
 use workrail_model::id::{RunId, SessionId};
 use workrail_model::team::Act;
@@ -178,7 +178,7 @@ pub(super) fn damaged(rows: &[&DamagedRow], all: usize, more: Option<Markup>) ->
                             tr data-item {
                                 td { a href=(PageAddress::Session(row.session_id).address()) { code { (row.session_id) } } }
                                 td { (row.labels.join(", ")) }
-                                td { (chip(Tone::Bad, "damaged")) " " (clean(&row.health.damage().unwrap_or_default())) }
+                                td { (chip(SpanTone::Bad, "damaged")) " " (clean(&row.health.damage().unwrap_or_default())) }
                             }
                         }
                     }
