@@ -6,7 +6,7 @@ use workrail_core::derive;
 use workrail_core::label::RunLabel;
 use workrail_core::project::SessionState;
 use workrail_core::reply::children::finished_inside;
-use workrail_core::reply::recovery::{Reader, Recovering, Snapshots as _};
+use workrail_core::reply::recovery::{Audience, Recovering, Snapshots as _};
 use workrail_core::reply::{LongText, ReplyInput, ReplyMoment, StepExtras, render};
 use workrail_core::token::NodeFacts;
 use workrail_model::compiled::CompiledWorkflow;
@@ -90,7 +90,7 @@ impl Reading<'_> {
         workspace: Option<&WorkspacePath>,
     ) -> StepExtras {
         let recovering =
-            Recovering { facts, workflow, context, snapshots: &self.content, reader: Reader::Agent };
+            Recovering { facts, workflow, context, snapshots: &self.content, audience: Audience::Agent };
         let sources = self.catalog.sources(workspace);
         // The file may be missing or broken by now: the run does not need it.
         let now = self.catalog.compiled_from(&sources, &workflow.workflow_id).ok();

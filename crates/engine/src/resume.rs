@@ -7,9 +7,11 @@ use workrail_core::label::RunLabel;
 use workrail_core::progress::{Progress, rest_in_words};
 use workrail_core::project::SessionState;
 use workrail_core::render::prompt::title_without_secrets;
-use workrail_core::reply::recovery::{Reader, Recovering};
+use workrail_core::reply::recovery::{Audience, Recovering};
 use workrail_core::reply::{TITLE_SHOWN_BYTES_MAX, rehydrate_call, tips};
-use workrail_core::resume::{CardPosition, MatchQuality, Query, Ranked, RecentRuns, RunCard, rank, snippet};
+use workrail_core::resume::{
+    CardPosition, MatchQuality, Ranked, RecentRuns, ResumeQuery, RunCard, rank, snippet,
+};
 use workrail_model::error::{ErrorCode, ErrorEnvelope};
 use workrail_model::event::{ObservationKey, ObservationValue};
 use workrail_model::health::SessionHealth;
@@ -115,7 +117,7 @@ impl Reading<'_> {
     /// Why an id or a label matched nothing: the session is damaged, or there is none.
     fn why_no_match(
         &self,
-        query: &Query,
+        query: &ResumeQuery,
         request: &ResumeSession,
     ) -> Result<Box<ErrorEnvelope>, Box<ErrorEnvelope>> {
         let unhealthy = self.summaries_about(&about_query(query), &mut |_, _| {})?.unhealthy.clone();
@@ -140,8 +142,8 @@ impl Reading<'_> {
         &self,
         request: &ResumeSession,
         workspace: Option<&WorkspacePath>,
-    ) -> Result<Query, Box<ErrorEnvelope>> {
-        let mut query = Query::new(request.query.as_deref().unwrap_or_default());
+    ) -> Result<ResumeQuery, Box<ErrorEnvelope>> {
+        let mut query = ResumeQuery::new(request.query.as_deref().unwrap_or_default());
         if let Some(text) = &request.session_id {
             query.session =
                 Some(SessionId::parse(text.trim()).map_err(|_| error::session_not_found(request, 0))?);
@@ -179,7 +181,7 @@ impl Reading<'_> {
         Ok(query)
     }
 
-    fn candidate(&self, offered: RankedRun, query: &Query) -> Result<Candidate, Box<ErrorEnvelope>> {
+    fn candidate(&self, offered: RankedRun, query: &ResumeQuery) -> Result<Candidate, Box<ErrorEnvelope>> {
         let RankedRun { card, why: why_matched, reason, words: matched_words, fit: _ } = offered;
         self.look(card.session, |facts| {
             let tip = card.at.as_ref().map(|position| position.tip);
@@ -244,7 +246,7 @@ impl Reading<'_> {
             workflow: &workflow,
             context: &context,
             snapshots: &self.content,
-            reader: Reader::Person,
+            audience: Audience::Person,
         };
         let open_tips =
             recovering.open_tips(position.tip).into_iter().map(|tip| self.signed(facts, tip)).collect();

@@ -6,7 +6,7 @@ use std::sync::MutexGuard;
 
 use workrail_core::label::RunLabel;
 use workrail_core::overview::{ListQuery, Stage};
-use workrail_core::resume::{Query, RecentRuns, terms};
+use workrail_core::resume::{RecentRuns, ResumeQuery, terms};
 use workrail_core::summary::{self, stage_number};
 use workrail_model::error::ErrorEnvelope;
 use workrail_model::id::{RunId, SessionId};
@@ -75,7 +75,7 @@ impl DerefMut for SummarySelection<'_> {
 }
 
 /// What `resume_session` needs.
-pub(crate) fn about_query(query: &Query) -> IndexQuery {
+pub(crate) fn about_query(query: &ResumeQuery) -> IndexQuery {
     // A run that was named is offered alone, or nothing is.
     let newest = match query.is_exact() && query.recent != RecentRuns::Always {
         true => Vec::new(),

@@ -23,7 +23,7 @@ pub fn formatted(text: &str) -> Option<String> {
     let collect = CollectOptions { comments: CommentCollectionStrategy::AsTokens, tokens: true };
     let parsed = parse_to_ast(text, &collect, &parse_options()).ok()?;
     parsed.value.as_ref()?;
-    let mut reader = Reader { text, tokens: parsed.tokens?, next: 0, end: 0 };
+    let mut reader = LayoutReader { text, tokens: parsed.tokens?, next: 0, end: 0 };
     let before = reader.comments();
     let root = reader.value()?;
     let after = reader.comments();
@@ -31,7 +31,7 @@ pub fn formatted(text: &str) -> Option<String> {
     for comment in &before {
         printer.comment(comment, 0);
     }
-    printer.value(&root, 0, Room::Broken);
+    printer.value(&root, 0, LineRoom::Broken);
     printer.out.push('\n');
     for comment in &after {
         printer.comment(comment, 0);
@@ -39,7 +39,7 @@ pub fn formatted(text: &str) -> Option<String> {
     Some(printer.out)
 }
 
-enum Value<'t> {
+enum LayoutValue<'t> {
     Scalar(&'t str),
     Container(Container<'t>),
 }
@@ -57,7 +57,7 @@ struct Element<'t> {
     is_apart: bool,
     leading: Vec<Comment<'t>>,
     key: Option<&'t str>,
-    value: Value<'t>,
+    value: LayoutValue<'t>,
     /// On the same line, after the comma.
     trailing: Vec<Comment<'t>>,
 }
@@ -68,7 +68,7 @@ struct Comment<'t> {
     is_apart: bool,
 }
 
-struct Reader<'t> {
+struct LayoutReader<'t> {
     text: &'t str,
     tokens: Vec<TokenAndRange<'t>>,
     next: usize,
@@ -76,7 +76,7 @@ struct Reader<'t> {
     end: usize,
 }
 
-impl<'t> Reader<'t> {
+impl<'t> LayoutReader<'t> {
     fn peek(&self) -> Option<&TokenAndRange<'t>> {
         self.tokens.get(self.next)
     }
@@ -103,12 +103,12 @@ impl<'t> Reader<'t> {
         found
     }
 
-    fn value(&mut self) -> Option<Value<'t>> {
+    fn value(&mut self) -> Option<LayoutValue<'t>> {
         let (open, close) = match &self.peek()?.token {
             Token::OpenBrace => ('{', '}'),
             Token::OpenBracket => ('[', ']'),
             Token::String(_) | Token::Word(_) | Token::Boolean(_) | Token::Number(_) | Token::Null => {
-                return self.take().map(Value::Scalar);
+                return self.take().map(LayoutValue::Scalar);
             }
             Token::CloseBrace
             | Token::CloseBracket
@@ -118,7 +118,7 @@ impl<'t> Reader<'t> {
             | Token::CommentBlock(_) => return None,
         };
         self.take()?;
-        self.container(open, close).map(Value::Container)
+        self.container(open, close).map(LayoutValue::Container)
     }
 
     fn container(&mut self, open: char, close: char) -> Option<Container<'t>> {
@@ -199,18 +199,18 @@ fn is_comment(token: &Token<'_>) -> bool {
 
 /// Whether a value may be written on the rest of its line.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Room {
+enum LineRoom {
     /// This many columns are taken before and after it.
     Line(usize),
     Broken,
 }
 
-impl Value<'_> {
+impl LayoutValue<'_> {
     /// On one line; `None` if it has comments or is too deep.
     fn flat(&self, depth: usize) -> Option<String> {
         match self {
-            Value::Scalar(text) => (!text.contains('\n')).then(|| (*text).to_owned()),
-            Value::Container(own) => own.flat(depth),
+            LayoutValue::Scalar(text) => (!text.contains('\n')).then(|| (*text).to_owned()),
+            LayoutValue::Container(own) => own.flat(depth),
         }
     }
 }
@@ -243,7 +243,7 @@ impl Container<'_> {
     /// Objects in a list are read one by one.
     fn lists_objects(&self) -> bool {
         let is_object =
-            |element: &Element<'_>| matches!(&element.value, Value::Container(own) if own.open == '{');
+            |element: &Element<'_>| matches!(&element.value, LayoutValue::Container(own) if own.open == '{');
         self.open == '[' && self.elements.iter().any(is_object)
     }
 }
@@ -263,26 +263,26 @@ impl Printer {
         self.out.push('\n');
     }
 
-    fn value(&mut self, value: &Value<'_>, depth: usize, room: Room) {
+    fn value(&mut self, value: &LayoutValue<'_>, depth: usize, room: LineRoom) {
         match value {
-            Value::Scalar(text) => self.out.push_str(text),
-            Value::Container(own) => {
+            LayoutValue::Scalar(text) => self.out.push_str(text),
+            LayoutValue::Container(own) => {
                 let flat = match room {
-                    Room::Line(taken) if !own.lists_objects() => {
+                    LineRoom::Line(taken) if !own.lists_objects() => {
                         own.flat(FLAT_DEPTH_MAX).filter(|flat| taken + flat.chars().count() <= WIDTH)
                     }
-                    Room::Line(_) | Room::Broken => None,
+                    LineRoom::Line(_) | LineRoom::Broken => None,
                 };
                 match flat {
                     Some(flat) => self.out.push_str(&flat),
-                    None => self.broken(own, depth, Room::Line(0)),
+                    None => self.broken(own, depth, LineRoom::Line(0)),
                 }
             }
         }
     }
 
     /// Each element on its own line; `room` is what its elements get.
-    fn broken(&mut self, container: &Container<'_>, depth: usize, room: Room) {
+    fn broken(&mut self, container: &Container<'_>, depth: usize, room: LineRoom) {
         self.out.push(container.open);
         if container.elements.is_empty() && container.dangling.is_empty() {
             self.out.push(container.close);
@@ -306,7 +306,7 @@ impl Printer {
         self.out.push(container.close);
     }
 
-    fn element(&mut self, element: &Element<'_>, depth: usize, room: Room, is_last: bool) {
+    fn element(&mut self, element: &Element<'_>, depth: usize, room: LineRoom, is_last: bool) {
         for comment in &element.leading {
             self.comment(comment, depth);
         }
@@ -317,10 +317,10 @@ impl Printer {
             self.out.push_str(": ");
             taken += key.chars().count() + 2;
         }
-        let inner = if room == Room::Broken { Room::Broken } else { Room::Line(taken) };
+        let inner = if room == LineRoom::Broken { LineRoom::Broken } else { LineRoom::Line(taken) };
         match (&element.value, element.key) {
-            (Value::Container(list), Some(key)) if ALWAYS_BROKEN.contains(&key) && list.open == '[' => {
-                self.broken(list, depth, Room::Broken);
+            (LayoutValue::Container(list), Some(key)) if ALWAYS_BROKEN.contains(&key) && list.open == '[' => {
+                self.broken(list, depth, LineRoom::Broken);
             }
             (value, _) => self.value(value, depth, inner),
         }

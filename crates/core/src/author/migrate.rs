@@ -79,7 +79,7 @@ pub fn migrated(text: &str, renames: &Renames) -> Option<Migrated> {
     let text = text.trim_start_matches('\u{feff}');
     let parsed = parse_to_ast(text, &CollectOptions::default(), &parse_options()).ok()?;
     let root = parsed.value.as_ref()?.as_object()?;
-    let mut editor = Editor { text, renames, edits: Vec::new(), changes: Vec::new() };
+    let mut editor = MigrationEditor { text, renames, edits: Vec::new(), changes: Vec::new() };
     editor.root(root);
     editor.done()
 }
@@ -88,7 +88,7 @@ pub fn migrated(text: &str, renames: &Renames) -> Option<Migrated> {
 pub fn migrated_bindings(text: &str, renames: &Renames) -> Option<Migrated> {
     let parsed = parse_to_ast(text, &CollectOptions::default(), &parse_options()).ok()?;
     let root = parsed.value.as_ref()?.as_object()?;
-    let mut editor = Editor { text, renames, edits: Vec::new(), changes: Vec::new() };
+    let mut editor = MigrationEditor { text, renames, edits: Vec::new(), changes: Vec::new() };
     // A flat file applies to every workflow: its keys are slots.
     for section in root.properties.iter().filter(|property| property.value.as_object().is_some()) {
         editor.section(section);
@@ -115,14 +115,14 @@ struct Edit {
     replacement: String,
 }
 
-struct Editor<'t> {
+struct MigrationEditor<'t> {
     text: &'t str,
     renames: &'t Renames,
     edits: Vec<Edit>,
     changes: Vec<Migration>,
 }
 
-impl Editor<'_> {
+impl MigrationEditor<'_> {
     fn done(self) -> Option<Migrated> {
         Some(Migrated { text: applied(self.text, self.edits)?, changes: self.changes })
     }

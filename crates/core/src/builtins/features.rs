@@ -8,7 +8,7 @@ use serde_json::Value;
 pub struct Feature {
     pub id: &'static str,
     pub purpose: &'static str,
-    pub settings: &'static [Setting],
+    pub settings: &'static [FeatureSetting],
     pub constraints: &'static [&'static str],
     pub procedure: &'static [&'static str],
     pub verify: &'static [&'static str],
@@ -18,7 +18,7 @@ pub struct Feature {
 
 /// An integer that the feature's texts refer to as `{setting}`.
 #[derive(Clone, Copy, Debug)]
-pub struct Setting {
+pub struct FeatureSetting {
     pub name: &'static str,
     pub min: u64,
     pub max: u64,
@@ -67,7 +67,7 @@ static ALL: [Feature; 6] = [
     Feature {
         id: "wr.features.durable_recap_guidance",
         purpose: "Asks for notes that another session can resume from.",
-        settings: &[Setting {
+        settings: &[FeatureSetting {
             name: "maxLines",
             min: 5,
             max: 60,
@@ -112,7 +112,7 @@ static ALL: [Feature; 6] = [
     Feature {
         id: "wr.features.subagent_guidance",
         purpose: "Says how to use sub-agents: they gather, the main agent decides.",
-        settings: &[Setting {
+        settings: &[FeatureSetting {
             name: "maxParallel",
             min: 1,
             max: 16,

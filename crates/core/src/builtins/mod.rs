@@ -11,7 +11,7 @@ mod templates;
 
 pub use contracts::{Contract, contract, contracts};
 pub(crate) use features::configured;
-pub use features::{Feature, Setting, feature, features};
+pub use features::{Feature, FeatureSetting, feature, features};
 pub use insertions::{Insertion, InsertionKind, insertions};
 pub(crate) use refs::STEP_REF_BYTES_MAX;
 pub use refs::{Snippet, snippet, snippets};

@@ -21,11 +21,11 @@ use workrail_model::submission::{StepOutput, Submission};
 use workrail_model::tool::ToolSet;
 
 use super::attempt::OpenAttempt;
-use super::draft::Draft;
+use super::draft::PlanDraft;
 use super::evidence::{AvailableEvidence, EvidenceSubject};
 use super::judge::AttemptResult;
 use super::observe::{self, ObservedFact};
-use super::outputs::{self, Outputs};
+use super::outputs::{self, OutputTarget};
 use super::proof::ApprovalRule;
 use super::retry::{self, EarlierNotes};
 use super::{DecideError, Minting, check_events, close, disclose, fit};
@@ -34,7 +34,7 @@ use crate::label::RunLabel;
 use crate::project::{NodeState, SessionState};
 use crate::reason::gap_closer;
 use crate::reply::children::finished_inside;
-use crate::reply::recovery::{self, Reader, Recovering};
+use crate::reply::recovery::{self, Audience, Recovering};
 use crate::reply::{LongText, OpenGap, ReplyInput, ReplyMoment, StepExtras};
 use crate::report::ContentReader;
 use crate::{derive, reply};
@@ -154,10 +154,10 @@ impl<'a> PreparedAttempt<'a> {
     }
 
     /// A draft that starts with what changed around the step since it was handed out.
-    fn draft(&self) -> Draft {
+    fn draft(&self) -> PlanDraft {
         let facts = self.command.facts;
         let mut draft =
-            Draft::new(facts.session_id(), facts.next_event_index(), self.command.minting.clone());
+            PlanDraft::new(facts.session_id(), facts.next_event_index(), self.command.minting.clone());
         observe::push_changed(&mut draft, facts, self.command.observed);
         self.evidence_subject().push(&mut draft, &self.command.evidence, self.edit_rule());
         let is_news = self.mode_proof.is_some() && self.mode_proof != facts.mode_proof(self.node.node_id);
@@ -214,8 +214,8 @@ impl<'a> PreparedAttempt<'a> {
         Scope::Node(self.node.run_id, self.node.node_id)
     }
 
-    fn push_outputs(&self, draft: &mut Draft) -> Result<(), DecideError> {
-        let outputs = Outputs {
+    fn push_outputs(&self, draft: &mut PlanDraft) -> Result<(), DecideError> {
+        let outputs = OutputTarget {
             facts: self.command.facts,
             node: self.node.node_id,
             attempt: self.attempt,
@@ -264,7 +264,7 @@ impl<'a> PreparedAttempt<'a> {
 
     fn recovering(&self) -> Recovering<'_> {
         let Advance { facts, workflow, content, .. } = self.command;
-        Recovering { facts, workflow, context: &self.context, snapshots: content, reader: Reader::Agent }
+        Recovering { facts, workflow, context: &self.context, snapshots: content, audience: Audience::Agent }
     }
 
     /// Records the refusal and keeps what was sent for the retry; the run does not move.

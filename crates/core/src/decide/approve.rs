@@ -10,7 +10,7 @@ use workrail_model::passkey::PasskeyProof;
 use workrail_model::plan::AppendPlan;
 use workrail_model::text::BoundedText;
 
-use super::draft::Draft;
+use super::draft::PlanDraft;
 use super::{DecideError, Minting};
 use crate::derive;
 use crate::project::SessionState;
@@ -42,7 +42,7 @@ pub fn approve(command: Approve<'_>) -> Result<AppendPlan, DecideError> {
     let node = facts.node(command.node).ok_or(DecideError::Invariant("the node is in the log"))?;
     // The index of the previous decision distinguishes this one from it.
     let after = facts.approval(command.node, &command.step).map_or(0, |found| found.index.get() as u32 + 1);
-    let mut draft = Draft::new(facts.session_id(), facts.next_event_index(), command.minting);
+    let mut draft = PlanDraft::new(facts.session_id(), facts.next_event_index(), command.minting);
     draft.push(
         Scope::Node(node.run_id, node.node_id),
         EventData::ApprovalRecorded(ApprovalRecorded {
@@ -88,7 +88,7 @@ pub fn answer(command: GiveAnswer<'_>) -> Result<AppendPlan, DecideError> {
     let node = facts.node(command.node).ok_or(DecideError::Invariant("the node is in the log"))?;
     // Together with the new values, the context must stay within its limits.
     facts.context_at(command.node)?.merged(&command.values)?;
-    let mut draft = Draft::new(facts.session_id(), facts.next_event_index(), command.minting);
+    let mut draft = PlanDraft::new(facts.session_id(), facts.next_event_index(), command.minting);
     draft.push(
         Scope::Run(node.run_id),
         EventData::ContextSet(ContextSet {

@@ -6,12 +6,18 @@ use workrail_model::event::{
 };
 use workrail_model::id::{AttemptId, NodeId};
 
-use super::draft::Draft;
+use super::draft::PlanDraft;
 use crate::derive;
 use crate::interpret::OutputCheck;
 
 /// Appends one event per fact. Equal facts have equal ids and are recorded once.
-pub(super) fn push(draft: &mut Draft, on_node: Scope, node: NodeId, attempt: AttemptId, check: &OutputCheck) {
+pub(super) fn push(
+    draft: &mut PlanDraft,
+    on_node: Scope,
+    node: NodeId,
+    attempt: AttemptId,
+    check: &OutputCheck,
+) {
     for fact in &check.validations {
         let event = ValidationPerformed {
             validation_id: derive::validation_id(node, attempt, fact.contract_ref.as_ref()),

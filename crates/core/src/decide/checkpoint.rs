@@ -13,8 +13,8 @@ use workrail_model::submission::StepOutput;
 use workrail_model::tool::ToolSet;
 
 use super::advance::Decided;
-use super::draft::Draft;
-use super::outputs::{self, Outputs};
+use super::draft::PlanDraft;
+use super::outputs::{self, OutputTarget};
 use super::{DecideError, Minting, close, disclose};
 use crate::project::{NodeState, SessionState};
 use crate::reply::{LongText, ReplyInput, ReplyMoment, StepExtras};
@@ -89,7 +89,7 @@ pub fn checkpoint(command: Checkpoint<'_>) -> Result<Decided, DecideError> {
     let stored = Attachment::blob(body.to_canonical()?);
     let on_made = Scope::Node(at.run_id, made);
 
-    let mut draft = Draft::new(facts.session_id(), facts.next_event_index(), minting);
+    let mut draft = PlanDraft::new(facts.session_id(), facts.next_event_index(), minting);
     let snapshot_ref = draft.attach_snapshot(snapshot)?;
     let event_id = draft.push(
         on_made,
@@ -113,7 +113,7 @@ pub fn checkpoint(command: Checkpoint<'_>) -> Result<Decided, DecideError> {
         cause: EdgeCause { kind: EdgeCauseKind::CheckpointCreated, event_id },
     };
     draft.push(Scope::Run(at.run_id), EventData::EdgeCreated(edge));
-    Outputs { facts, node: made, attempt, retried: &[] }.push(&mut draft, on_made, output)?;
+    OutputTarget { facts, node: made, attempt, retried: &[] }.push(&mut draft, on_made, output)?;
     for gap in resolved {
         draft.push_once(on_made, EventData::GapRecorded(gap));
     }
@@ -158,7 +158,7 @@ pub fn open_session(
     minting: Minting,
 ) -> Result<AppendPlan, DecideError> {
     outputs::check_output(output)?;
-    let mut draft = Draft::new(session, EventIndex::ZERO, minting);
+    let mut draft = PlanDraft::new(session, EventIndex::ZERO, minting);
     draft.push(Scope::Session, EventData::SessionCreated(SessionCreated::default()));
     outputs::push_session_notes(&mut draft, session, output, |_| false)?;
     Ok(draft.plan()?)
@@ -172,7 +172,7 @@ pub fn session_notes(
 ) -> Result<Option<AppendPlan>, DecideError> {
     refuse_empty(output)?;
     outputs::check_output(output)?;
-    let mut draft = Draft::new(facts.session_id(), facts.next_event_index(), minting);
+    let mut draft = PlanDraft::new(facts.session_id(), facts.next_event_index(), minting);
     let is_known = |id: OutputId| facts.session_outputs().iter().any(|recorded| recorded.id == id);
     outputs::push_session_notes(&mut draft, facts.session_id(), output, is_known)?;
     Ok(if draft.is_empty() { None } else { Some(draft.plan()?) })

@@ -6,7 +6,7 @@ use workrail_model::plan::AppendPlan;
 use workrail_model::reply::{Warning, WarningCode, without_markers};
 use workrail_model::text::BoundedText;
 
-use super::draft::Draft;
+use super::draft::PlanDraft;
 use super::{DecideError, Minting};
 use crate::derive;
 use crate::project::{RunState, SessionState};
@@ -26,7 +26,7 @@ pub fn close(command: Close<'_>) -> Result<AppendPlan, DecideError> {
     let Close { facts, run, reason, channel, minting } = command;
     let closings = facts.run(run).ok_or(DecideError::Invariant("the run is in the log"))?.closings;
     let tip = facts.preferred_tip(run).ok_or(DecideError::Invariant("a run has a first point"))?;
-    let mut draft = Draft::new(facts.session_id(), facts.next_event_index(), minting);
+    let mut draft = PlanDraft::new(facts.session_id(), facts.next_event_index(), minting);
     draft.push(
         Scope::Node(run, tip),
         EventData::RunClosed(RunClosed {

@@ -9,7 +9,7 @@ use workrail_model::snapshot::ExecutionSnapshot;
 use super::{DecideError, Minting};
 use crate::derive;
 
-pub(super) struct Draft {
+pub(super) struct PlanDraft {
     session: SessionId,
     first: EventIndex,
     minting: Minting,
@@ -17,7 +17,7 @@ pub(super) struct Draft {
     attachments: Vec<Attachment>,
 }
 
-impl Draft {
+impl PlanDraft {
     pub(super) fn new(session: SessionId, first: EventIndex, minting: Minting) -> Self {
         Self { session, first, minting, events: Vec::new(), attachments: Vec::new() }
     }

@@ -16,7 +16,7 @@ use workrail_model::text::BoundedText;
 use workrail_model::time::Timestamp;
 
 use super::checks::CheckStatus;
-use super::draft::Draft;
+use super::draft::PlanDraft;
 use crate::derive;
 use crate::project::SessionState;
 use crate::report::ContentReader;
@@ -147,7 +147,12 @@ impl FoundEvidence {
 }
 
 impl EvidenceSubject<'_> {
-    pub(super) fn push(&self, draft: &mut Draft, available: &AvailableEvidence, edits: Option<&EditRule>) {
+    pub(super) fn push(
+        &self,
+        draft: &mut PlanDraft,
+        available: &AvailableEvidence,
+        edits: Option<&EditRule>,
+    ) {
         if let Some(found) = FoundEvidence::workspace(&available.workspace, edits.is_some()) {
             self.push_one(draft, found);
         }
@@ -173,7 +178,7 @@ impl EvidenceSubject<'_> {
         }
     }
 
-    fn push_one(&self, draft: &mut Draft, found: FoundEvidence) {
+    fn push_one(&self, draft: &mut PlanDraft, found: FoundEvidence) {
         let FoundEvidence { host, seen_at, evidence, content } = found;
         draft.push_once(
             self.scope,

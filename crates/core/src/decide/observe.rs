@@ -4,7 +4,7 @@ use workrail_model::event::{
     Confidence, EventData, ObservationKey, ObservationRecorded, ObservationValue, Scope,
 };
 
-use super::draft::Draft;
+use super::draft::PlanDraft;
 use crate::project::SessionState;
 
 /// One fact about the current workspace.
@@ -26,7 +26,7 @@ pub fn is_same_repository(facts: &SessionState, observed: &[ObservedFact]) -> bo
 ///
 /// A workspace in another repository is ignored: a server started elsewhere knows nothing about where this session's
 /// work happens.
-pub(super) fn push_changed(draft: &mut Draft, facts: &SessionState, observed: &[ObservedFact]) {
+pub(super) fn push_changed(draft: &mut PlanDraft, facts: &SessionState, observed: &[ObservedFact]) {
     if !is_same_repository(facts, observed) {
         return;
     }

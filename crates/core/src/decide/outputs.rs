@@ -12,7 +12,7 @@ use workrail_model::submission::{StepOutput, Submission};
 use workrail_model::text::BoundedText;
 
 use super::DecideError;
-use super::draft::Draft;
+use super::draft::PlanDraft;
 use crate::derive;
 use crate::project::SessionState;
 
@@ -52,7 +52,7 @@ pub(super) fn check_context(context: &Context) -> Result<(), DecideError> {
 }
 
 /// Which attempt the outputs belong to, and what they replace.
-pub(super) struct Outputs<'a> {
+pub(super) struct OutputTarget<'a> {
     pub facts: &'a SessionState,
     pub node: NodeId,
     pub attempt: AttemptId,
@@ -60,10 +60,10 @@ pub(super) struct Outputs<'a> {
     pub retried: &'a [AttemptId],
 }
 
-impl Outputs<'_> {
+impl OutputTarget<'_> {
     pub(super) fn push(
         &self,
-        draft: &mut Draft,
+        draft: &mut PlanDraft,
         on_node: Scope,
         output: &StepOutput,
     ) -> Result<(), DecideError> {
@@ -107,7 +107,7 @@ impl Outputs<'_> {
 /// Notes and artifacts of the session itself. Their ids are derived only from their content, so that the same
 /// words sent again are the same output. A known one is left out: a plan is either new or recorded, never both.
 pub(super) fn push_session_notes(
-    draft: &mut Draft,
+    draft: &mut PlanDraft,
     session: SessionId,
     output: &StepOutput,
     is_known: impl Fn(OutputId) -> bool,
@@ -147,7 +147,7 @@ enum Supersede {
 }
 
 /// The event contains the beginning; longer notes are stored in full in the content store.
-fn notes_payload(draft: &mut Draft, notes: &str) -> OutputPayload {
+fn notes_payload(draft: &mut PlanDraft, notes: &str) -> OutputPayload {
     let full_text_ref = (notes.len() > NOTES_EVENT_BYTES_MAX).then(|| {
         let attachment = Attachment::blob(notes.as_bytes().to_vec());
         let reference = attachment.blob_ref();
@@ -157,7 +157,7 @@ fn notes_payload(draft: &mut Draft, notes: &str) -> OutputPayload {
     OutputPayload::Notes { notes_markdown: BoundedText::clip(notes), full_text_ref }
 }
 
-fn artifact_payload(draft: &mut Draft, bytes: Vec<u8>) -> OutputPayload {
+fn artifact_payload(draft: &mut PlanDraft, bytes: Vec<u8>) -> OutputPayload {
     let attachment = Attachment::blob(bytes);
     let payload = OutputPayload::ArtifactRef {
         sha256: attachment.blob_ref(),

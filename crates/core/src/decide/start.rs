@@ -18,7 +18,7 @@ use workrail_model::snapshot::{EngineState, ExecutionSnapshot};
 use workrail_model::text::BoundedText;
 use workrail_model::tool::ToolSet;
 
-use super::draft::Draft;
+use super::draft::PlanDraft;
 use super::evidence::{AvailableEvidence, CurrentWorkspace, EvidenceSubject};
 use super::observe::{self, ObservedFact};
 use super::{DecideError, Minting, disclose, outputs};
@@ -94,7 +94,7 @@ pub fn start(command: Start<'_>) -> Result<Started, DecideError> {
         None => None,
     };
 
-    let mut draft = Draft::new(facts.session_id(), facts.next_event_index(), command.minting);
+    let mut draft = PlanDraft::new(facts.session_id(), facts.next_event_index(), command.minting);
     draft.attach(pinned);
     if facts.next_event_index() == EventIndex::ZERO {
         draft.push(Scope::Session, EventData::SessionCreated(SessionCreated::default()));

@@ -124,7 +124,7 @@ pub fn list(
     tools: ToolSet,
     is_taken: impl Fn(&str) -> bool,
 ) -> WorkflowList {
-    let Matched { of: matched, how } = matched(summaries, filter);
+    let WorkflowMatches { of: matched, how } = matched(summaries, filter);
     let workflows: Vec<ListedWorkflow> = matched.iter().map(|summary| listed(summary, &is_taken)).collect();
     let warnings: Vec<DiscoveryWarning> = workflows.iter().filter_map(legacy_warning).collect();
     unusable.sort_by(|a, b| (a.source_kind, &a.file).cmp(&(b.source_kind, &b.file)));
@@ -189,7 +189,7 @@ pub fn matching(
     filter: &Filter,
     is_taken: impl Fn(&str) -> bool,
 ) -> Vec<ListedWorkflow> {
-    let Matched { of, how } = matched(summaries, filter);
+    let WorkflowMatches { of, how } = matched(summaries, filter);
     match how {
         Matching::Exact => of.iter().map(|summary| listed(summary, &is_taken)).collect(),
         Matching::Nearest => Vec::new(),
@@ -204,17 +204,17 @@ enum Matching {
     Nearest,
 }
 
-struct Matched<'s> {
+struct WorkflowMatches<'s> {
     of: Vec<&'s Summary>,
     how: Matching,
 }
 
-fn matched<'s>(summaries: &[&'s Summary], filter: &Filter) -> Matched<'s> {
+fn matched<'s>(summaries: &[&'s Summary], filter: &Filter) -> WorkflowMatches<'s> {
     let query = filter.query.as_deref().unwrap_or_default();
     let words = search::tokens(query);
     // A query in another script has no words to compare, and must not match everything.
     if words.is_empty() && !query.trim().is_empty() {
-        return Matched { of: Vec::new(), how: Matching::Exact };
+        return WorkflowMatches { of: Vec::new(), how: Matching::Exact };
     }
     let tagged: Vec<&Summary> =
         summaries.iter().copied().filter(|summary| filter.admits_tags(summary)).collect();
@@ -225,7 +225,7 @@ fn matched<'s>(summaries: &[&'s Summary], filter: &Filter) -> Matched<'s> {
         of = nearest(&tagged, query);
     }
     of.sort_by(|a, b| a.order().cmp(&b.order()));
-    Matched { of, how }
+    WorkflowMatches { of, how }
 }
 
 /// If not every word is found as written: the workflows that share most of the significant words, regardless of

@@ -22,7 +22,7 @@ pub(super) struct ScriptCommand {
 
 /// Every command in the text, those in substitutions before the one that contains them.
 pub(super) fn commands(text: &str) -> Vec<ScriptCommand> {
-    let mut reader = Reader {
+    let mut reader = ScriptReader {
         chars: text.chars().take(CHARS_MAX).collect(),
         at: 0,
         depth: 0,
@@ -40,7 +40,7 @@ enum Until {
     Parenthesis,
 }
 
-struct Reader {
+struct ScriptReader {
     chars: Vec<char>,
     at: usize,
     depth: usize,
@@ -98,7 +98,7 @@ impl CommandBuilder {
     }
 }
 
-impl Reader {
+impl ScriptReader {
     fn peek(&self, ahead: usize) -> Option<char> {
         self.chars.get(self.at + ahead).copied()
     }

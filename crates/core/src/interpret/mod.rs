@@ -154,7 +154,7 @@ pub fn start_in(
 ) -> Result<StepSelection, InterpretError> {
     let position =
         walk::WalkPosition { stack: Vec::new(), plan_index: 0, completed: CompletedSteps::default() };
-    walk::Walk::new(workflow, context, strictness, position).select()
+    walk::WorkflowWalk::new(workflow, context, strictness, position).select()
 }
 
 /// The step after the pending one, which is marked complete. `artifacts` are what its attempt delivers.
@@ -176,7 +176,7 @@ pub fn advance_in(
         }
     };
     let position = position_after(workflow, completed, stack, pending, (strictness, artifacts))?;
-    walk::Walk::new(workflow, context, strictness, position).select()
+    walk::WorkflowWalk::new(workflow, context, strictness, position).select()
 }
 
 /// Marks the pending step complete, keeps its loop decision and moves the cursor past it.

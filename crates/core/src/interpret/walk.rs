@@ -25,7 +25,7 @@ pub(super) struct WalkPosition {
     pub(super) completed: CompletedSteps,
 }
 
-pub(super) struct Walk<'a> {
+pub(super) struct WorkflowWalk<'a> {
     workflow: &'a CompiledWorkflow,
     context: &'a Context,
     strictness: Strictness,
@@ -50,7 +50,7 @@ pub(super) fn is_loop(item: &PlanItem, wanted: &LoopId) -> bool {
     }
 }
 
-impl<'a> Walk<'a> {
+impl<'a> WorkflowWalk<'a> {
     pub(super) fn new(
         workflow: &'a CompiledWorkflow,
         context: &'a Context,

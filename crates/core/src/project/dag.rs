@@ -69,12 +69,12 @@ pub struct NodeState {
     /// The number of its step on the path to it, from 1, as in replies and lists; a checkpoint has that of its step.
     /// Not the depth: an advance may start from a checkpoint.
     pub step_number: u64,
-    pub(super) links: Links,
+    pub(super) links: NodeLinks,
 }
 
 /// What is derived from the nodes' parents, kinds and edges.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Links {
+pub(super) struct NodeLinks {
     pub(super) parent: Option<NodeIx>,
     /// A distant ancestor, chosen so that any ancestor is reached in O(log depth) hops.
     jump: NodeIx,
@@ -133,7 +133,7 @@ impl Dag {
         let depth = self.node(ancestor).depth;
         let mut at = of;
         while self.node(at).depth > depth {
-            let Links { jump, parent, .. } = &self.node(at).links;
+            let NodeLinks { jump, parent, .. } = &self.node(at).links;
             // Only a root has no parent, and its depth is 0, where the loop has ended.
             at = if self.node(*jump).depth >= depth { *jump } else { parent.unwrap_or(*jump) };
         }
@@ -150,7 +150,7 @@ impl Dag {
         let ix = NodeIx::at(self.nodes.len());
         let parent = node.parent.and_then(|parent| self.find(parent));
         node.children = Vec::new();
-        node.links = Links { parent, jump: ix, owner: ix, ..Links::default() };
+        node.links = NodeLinks { parent, jump: ix, owner: ix, ..NodeLinks::default() };
         node.step_number = 1;
         if let Some(parent) = parent {
             let above = self.node(parent);

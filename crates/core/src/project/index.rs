@@ -105,7 +105,7 @@ mod tests {
             children: Vec::new(),
             depth: 0,
             step_number: 0,
-            links: super::super::dag::Links::default(),
+            links: super::super::dag::NodeLinks::default(),
         };
         ids.iter().copied().map(node).collect()
     }

@@ -41,7 +41,7 @@ pub struct PathStep<'a> {
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Outputs {
+pub(super) struct RecordedOutputs {
     of_nodes: PerNode<OutputState>,
     /// Notes that belong to no run, oldest first.
     of_session: Vec<OutputState>,
@@ -58,7 +58,7 @@ fn state(index: EventIndex, appended: &NodeOutputAppended) -> OutputState {
     }
 }
 
-impl Outputs {
+impl RecordedOutputs {
     pub(super) fn is_readable(&self) -> bool {
         self.of_nodes.is_readable()
     }

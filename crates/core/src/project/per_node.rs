@@ -71,24 +71,24 @@ fn parse<T: DeserializeOwned>(saved: &str) -> Option<Vec<Vec<T>>> {
     }
     let compressed = BASE64.decode(saved.as_bytes()).ok()?;
     let json = decompress_to_vec_with_limit(&compressed, CHUNK_BYTES_MAX).ok()?;
-    serde_json::from_slice(&json).ok().map(|Slots(slots)| slots)
+    serde_json::from_slice(&json).ok().map(|ChunkSlots(slots)| slots)
 }
 
 /// The slots of a chunk as they are read: never more than a chunk has. Millions of empty ones are short as text.
-struct Slots<T>(Vec<Vec<T>>);
+struct ChunkSlots<T>(Vec<Vec<T>>);
 
-impl<'de, T: DeserializeOwned> Deserialize<'de> for Slots<T> {
+impl<'de, T: DeserializeOwned> Deserialize<'de> for ChunkSlots<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct AtMostAChunk<T>(PhantomData<T>);
 
         impl<'de, T: DeserializeOwned> Visitor<'de> for AtMostAChunk<T> {
-            type Value = Slots<T>;
+            type Value = ChunkSlots<T>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 write!(f, "at most {CHUNK_NODES} slots")
             }
 
-            fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Slots<T>, A::Error> {
+            fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<ChunkSlots<T>, A::Error> {
                 let mut slots = Vec::new();
                 while let Some(slot) = items.next_element()? {
                     if slots.len() == CHUNK_NODES {
@@ -96,7 +96,7 @@ impl<'de, T: DeserializeOwned> Deserialize<'de> for Slots<T> {
                     }
                     slots.push(slot);
                 }
-                Ok(Slots(slots))
+                Ok(ChunkSlots(slots))
             }
         }
 

@@ -10,7 +10,7 @@ use workrail_model::digest::{Sha256, SnapshotRef};
 use workrail_model::event::{CheckpointRecord, EdgeCause, EdgeCauseKind, EdgeKind, EventIndex, NodeKind};
 use workrail_model::id::{AttemptId, EventId, NodeId, RunId};
 
-use super::dag::{EdgeInfo, Links, NodeState};
+use super::dag::{EdgeInfo, NodeLinks, NodeState};
 
 const RECORD_BYTES: usize = 89;
 /// Marks a missing parent or attempt. Indexes are smaller, and attempts have 45 bits.
@@ -151,7 +151,7 @@ fn read(
         children: Vec::new(),
         depth: 0,
         step_number: 0,
-        links: Links::default(),
+        links: NodeLinks::default(),
     })
 }
 

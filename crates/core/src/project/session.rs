@@ -11,12 +11,12 @@ use workrail_model::time::Timestamp;
 use super::FoldError;
 use super::advances::Advances;
 use super::context::Contexts;
-use super::dag::{Dag, EdgeInfo, Links, NodeIx, NodeState};
+use super::dag::{Dag, EdgeInfo, NodeIx, NodeLinks, NodeState};
 use super::facts::{Facts, Recorded};
 use super::gaps::Gaps;
 use super::modes::Modes;
 use super::observations::Observations;
-use super::outputs::Outputs;
+use super::outputs::RecordedOutputs;
 use super::run::Runs;
 
 /// Everything that a session's events say, folded.
@@ -31,7 +31,7 @@ pub struct SessionState {
     pub(super) runs: Runs,
     pub(super) dag: Dag,
     pub(super) advances: Advances,
-    pub(super) outputs: Outputs,
+    pub(super) outputs: RecordedOutputs,
     pub(super) contexts: Contexts,
     pub(super) gaps: Gaps,
     pub(super) modes: Modes,
@@ -65,7 +65,7 @@ impl SessionState {
             runs: Runs::default(),
             dag: Dag::default(),
             advances: Advances::default(),
-            outputs: Outputs::default(),
+            outputs: RecordedOutputs::default(),
             contexts: Contexts::default(),
             gaps: Gaps::default(),
             modes: Modes::default(),
@@ -288,7 +288,7 @@ impl SessionState {
             children: Vec::new(),
             depth: 0,
             step_number: 0,
-            links: Links::default(),
+            links: NodeLinks::default(),
         });
         self.contexts.node_created(parent_ix);
         self.modes.node_created(parent_ix);

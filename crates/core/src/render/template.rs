@@ -20,18 +20,18 @@ pub(crate) enum Token<'t> {
 }
 
 /// Splits a text into its parts; joined they are the text again.
-pub(crate) fn tokens(text: &str) -> Tokens<'_> {
-    Tokens { rest: text, next: None }
+pub(crate) fn tokens(text: &str) -> TemplateTokens<'_> {
+    TemplateTokens { rest: text, next: None }
 }
 
 /// The parts of a text, one at a time: a text of a megabyte may have hundreds of thousands.
-pub(crate) struct Tokens<'t> {
+pub(crate) struct TemplateTokens<'t> {
     rest: &'t str,
     /// What follows the plain text that was last returned.
     next: Option<Token<'t>>,
 }
 
-impl<'t> Iterator for Tokens<'t> {
+impl<'t> Iterator for TemplateTokens<'t> {
     type Item = Token<'t>;
 
     fn next(&mut self) -> Option<Token<'t>> {

@@ -51,7 +51,7 @@ pub trait Snapshots: Debug {
 
 /// Who reads what was recovered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reader {
+pub enum Audience {
     /// The agent that works on the run: it was shown these titles, and has set the values in them.
     Agent,
     /// Any reader of the session: the values of secret keys are withheld (G81).
@@ -65,7 +65,7 @@ pub struct Recovering<'a> {
     pub workflow: &'a CompiledWorkflow,
     pub context: &'a Context,
     pub snapshots: &'a dyn Snapshots,
-    pub reader: Reader,
+    pub audience: Audience,
 }
 
 impl Recovering<'_> {
@@ -262,9 +262,9 @@ impl Recovering<'_> {
         // Folding a context is costly, and most titles use none of it.
         let own = authored.contains("{{").then(|| self.facts.context_at(node.node_id).ok()).flatten();
         let context = own.as_ref().unwrap_or(self.context);
-        let title = match self.reader {
-            Reader::Agent => render_title(self.workflow, pending, context),
-            Reader::Person => title_without_secrets(self.workflow, pending, context),
+        let title = match self.audience {
+            Audience::Agent => render_title(self.workflow, pending, context),
+            Audience::Person => title_without_secrets(self.workflow, pending, context),
         };
         Some(without_markers(&truncate_with_marker(&title, TITLE_BYTES_MAX)))
     }

@@ -8,7 +8,7 @@ use workrail_model::name::WorkflowId;
 use workrail_model::reply::without_markers;
 use workrail_model::text::truncate_with_marker;
 
-use super::{Query, Words};
+use super::{ResumeQuery, Words};
 use crate::label::RunLabel;
 use crate::overview::{Stage, stage};
 use crate::project::{OutputState, RunState, SessionState};
@@ -163,7 +163,7 @@ fn notes_text(output: &OutputState, content: &dyn ContentReader) -> Option<Strin
 pub fn snippet(
     facts: &SessionState,
     tip: Option<NodeId>,
-    query: &Query,
+    query: &ResumeQuery,
     content: &dyn ContentReader,
 ) -> Option<String> {
     let of_run = tip.into_iter().flat_map(|tip| searched_outputs(facts, tip));

@@ -2,7 +2,7 @@
 //! (G39).
 //!
 //! A [`RunCard`] is what ranking needs of a run, small enough to keep one for every run of a large store.
-//! Cards are made by folding a session (`card.rs`), a [`Query`] says what the caller remembers (`query.rs`), and
+//! Cards are made by folding a session (`card.rs`), a [`ResumeQuery`] says what the caller remembers (`query.rs`), and
 //! [`rank`] orders the cards. Nothing here reads a clock: recency is the store-wide activity number (G7).
 
 mod card;
@@ -15,10 +15,10 @@ use std::cmp::Reverse;
 use workrail_model::resume::MatchReason;
 
 pub use card::{CardPosition, RunCard, cards, snippet};
-pub use query::{Query, RecentRuns};
+pub use query::{RecentRuns, ResumeQuery};
 pub use words::Words;
 
-use query::Matched;
+use query::QueryMatch;
 
 /// How well a run matches a query, from the strongest reason to the weakest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -65,8 +65,12 @@ impl MatchQuality {
 /// The best `max` runs: by tier, then more matching words before fewer, unfinished before finished, more words in the goal
 /// before fewer, rarer words before common ones, then by recency and by ids. A run that was named is offered alone, and
 /// runs that match nothing only if no run matches (or if the query asks for them).
-pub fn rank<'a>(cards: impl Iterator<Item = &'a RunCard>, query: &Query, max: usize) -> Vec<Ranked<'a>> {
-    let mut all: Vec<(&'a RunCard, Matched)> = cards.map(|card| (card, query.matched(card))).collect();
+pub fn rank<'a>(
+    cards: impl Iterator<Item = &'a RunCard>,
+    query: &ResumeQuery,
+    max: usize,
+) -> Vec<Ranked<'a>> {
+    let mut all: Vec<(&'a RunCard, QueryMatch)> = cards.map(|card| (card, query.matched(card))).collect();
     let runs_with = query.runs_with_each_word(all.iter().map(|(_, matched)| matched.held));
     let best = all.iter().map(|(_, matched)| matched.tier).min().unwrap_or(Tier::Recent);
     all.retain(|(_, matched)| match best {

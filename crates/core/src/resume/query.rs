@@ -17,7 +17,7 @@ const WORD_NAMED_BYTES_MAX: usize = 40;
 
 /// What the caller remembers of the work.
 #[derive(Clone, Debug, Default)]
-pub struct Query {
+pub struct ResumeQuery {
     text: String,
     words: Vec<QueryWord>,
     /// Ids and labels among the words; they may be meant as such, or just be words.
@@ -77,7 +77,7 @@ impl WordSet {
 
 /// Where words are found in a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Field {
+pub(super) enum SearchField {
     Notes,
     Artifacts,
     Goal,
@@ -85,7 +85,7 @@ pub(super) enum Field {
     Branch,
 }
 
-impl Field {
+impl SearchField {
     const ALL: [Self; 5] = [Self::Notes, Self::Artifacts, Self::Goal, Self::Workflow, Self::Branch];
 
     fn of(self, card: &RunCard) -> &Words {
@@ -129,17 +129,17 @@ impl Field {
 
 /// How much of a query a run contains.
 #[derive(Clone, Debug)]
-pub(super) struct Matched {
+pub(super) struct QueryMatch {
     pub(super) tier: Tier,
     pub(super) why: Vec<MatchReason>,
     pub(super) held: WordSet,
     /// A word in the goal counts more than one that the notes mention in passing.
     pub(super) in_goal: WordSet,
     /// Where the words are; if some field contains all of them, only such fields.
-    pub(super) fields: Vec<Field>,
+    pub(super) fields: Vec<SearchField>,
 }
 
-impl Query {
+impl ResumeQuery {
     /// Whether the caller named exactly this run.
     pub fn names(&self, run: RunId) -> bool {
         self.run == Some(run) || self.label == Some(RunLabel::of(run))
@@ -219,16 +219,16 @@ impl Query {
         runs
     }
 
-    pub(super) fn matched(&self, card: &RunCard) -> Matched {
-        let by_field = Field::ALL.map(|field| (field, self.held_by(field.of(card))));
-        let all_of = |wanted: &dyn Fn(Field) -> bool| {
+    pub(super) fn matched(&self, card: &RunCard) -> QueryMatch {
+        let by_field = SearchField::ALL.map(|field| (field, self.held_by(field.of(card))));
+        let all_of = |wanted: &dyn Fn(SearchField) -> bool| {
             let sets = by_field.iter().filter(|(field, _)| wanted(*field)).map(|(_, set)| *set);
             sets.fold(WordSet::default(), WordSet::union)
         };
-        let (recorded, held) = (all_of(&Field::is_recorded), all_of(&|_| true));
+        let (recorded, held) = (all_of(&SearchField::is_recorded), all_of(&|_| true));
         let is_all = |set: WordSet| self.has_words() && set.len() == self.words_len();
         let one_is_enough = by_field.iter().any(|(_, set)| is_all(*set));
-        let fields: Vec<Field> = by_field
+        let fields: Vec<SearchField> = by_field
             .iter()
             .filter(|(_, set)| if one_is_enough { is_all(*set) } else { !set.is_empty() })
             .map(|(field, _)| *field)
@@ -263,7 +263,7 @@ impl Query {
             }
         }
         let in_goal = self.held_by(&card.goal);
-        Matched { tier, why, held, in_goal, fields }
+        QueryMatch { tier, why, held, in_goal, fields }
     }
 
     fn is_named(&self, card: &RunCard) -> bool {
@@ -298,7 +298,7 @@ impl Query {
     }
 
     /// Why a run is offered, such as `2 of 3 words ("median", "bug") in the goal and the notes`.
-    pub(super) fn reason(&self, matched: &Matched) -> String {
+    pub(super) fn reason(&self, matched: &QueryMatch) -> String {
         let mut parts: Vec<String> = Vec::new();
         for reason in &matched.why {
             match reason {

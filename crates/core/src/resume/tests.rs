@@ -32,11 +32,11 @@ fn card(n: u8, activity: u64) -> RunCard {
     }
 }
 
-fn order(cards: &[RunCard], query: &Query) -> Vec<u8> {
+fn order(cards: &[RunCard], query: &ResumeQuery) -> Vec<u8> {
     rank(cards.iter(), query, 5).iter().map(|ranked| ranked.card.session.bits()[0]).collect()
 }
 
-fn reasons(card: &RunCard, query: &Query) -> Vec<MatchReason> {
+fn reasons(card: &RunCard, query: &ResumeQuery) -> Vec<MatchReason> {
     rank([card].into_iter(), query, 5).remove(0).why
 }
 
@@ -50,12 +50,12 @@ fn every_tier_beats_all_below_it_however_old() {
         RunCard { workflow: Words::of(["login"]), artifacts: Words::of(["{\"form\": 1}"]), ..card(5, 5) };
     let some = RunCard { goal: Words::of(["forms"]), ..card(6, 6) };
     let recent = card(7, 7);
-    let mut query = Query::new("login form");
+    let mut query = ResumeQuery::new("login form");
     query.git_head_sha = Some(sha.to_owned());
     query.git_branch = Some("feat".to_owned());
     let cards = [recent, some, workflow, notes, branch, head];
     assert_eq!(order(&cards, &query), [2, 3, 4, 5, 6]);
-    assert_eq!(order(&cards, &Query::new("")), [7, 6, 5, 4, 3]);
+    assert_eq!(order(&cards, &ResumeQuery::new("")), [7, 6, 5, 4, 3]);
 }
 
 #[test_case("login form", &[MatchedNotes], "all words (\"login\", \"form\") in the notes"; "all words in any case")]
@@ -87,7 +87,7 @@ fn words_are_found_wherever_they_are(query: &str, expected: &[MatchReason], in_w
         branch: Words::of(["feat/spring-release"]),
         ..card(1, 1)
     };
-    let found = rank([&card].into_iter(), &Query::new(query), 5).remove(0);
+    let found = rank([&card].into_iter(), &ResumeQuery::new(query), 5).remove(0);
     assert_eq!((found.why.as_slice(), found.reason.as_str()), (expected, in_words));
 }
 
@@ -104,8 +104,12 @@ fn more_words_come_before_fewer_and_unfinished_before_finished() {
         goal(4, 4, "the median", Stage::CompleteWithGaps),
         goal(5, 5, "something else", Stage::InProgress),
     ];
-    assert_eq!(order(&cards, &Query::new("median bug")), [2, 1, 3, 4], "nothing that does not match");
-    assert_eq!(order(&cards, &Query::new("nothing like it")), [5, 3, 2, 4, 1], "unless all is like that");
+    assert_eq!(order(&cards, &ResumeQuery::new("median bug")), [2, 1, 3, 4], "nothing that does not match");
+    assert_eq!(
+        order(&cards, &ResumeQuery::new("nothing like it")),
+        [5, 3, 2, 4, 1],
+        "unless all is like that"
+    );
 }
 
 #[test]
@@ -113,7 +117,7 @@ fn a_rare_word_counts_more_than_a_common_one() {
     let mut cards: Vec<RunCard> =
         (2..9).map(|n| goal(n, u64::from(n), "fix a leak", Stage::InProgress)).collect();
     cards.push(goal(1, 1, "timeout of the client", Stage::InProgress));
-    assert_eq!(order(&cards, &Query::new("fix timeouts"))[0], 1);
+    assert_eq!(order(&cards, &ResumeQuery::new("fix timeouts"))[0], 1);
 }
 
 /// Runs in one repository mention each other's subjects: the run with it as its goal comes first, however old.
@@ -122,7 +126,7 @@ fn a_word_in_the_goal_counts_more_than_one_in_the_notes() {
     let mut cards: Vec<RunCard> =
         (2..6).map(|n| RunCard { notes: Words::of(["read_rows takes a delimiter"]), ..card(n, 9) }).collect();
     cards.push(goal(1, 1, "use the delimiter argument", Stage::InProgress));
-    let query = Query::new("go on with the delimiter thing");
+    let query = ResumeQuery::new("go on with the delimiter thing");
     let found = rank(cards.iter(), &query, 5);
     assert_eq!(found[0].card.session.bits()[0], 1);
     assert_ne!(found[0].fit, found[1].fit, "it is clear which one is meant");
@@ -136,7 +140,7 @@ fn without_a_query_unfinished_work_comes_first() {
     let finished = RunCard { git_branch: Some("main".into()), stage: Stage::Complete, ..card(1, 9) };
     let open = RunCard { git_branch: Some("main".into()), ..card(2, 1) };
     let elsewhere = card(3, 5);
-    let mut query = Query::default();
+    let mut query = ResumeQuery::default();
     query.git_branch = Some("main".to_owned());
     query.recent = RecentRuns::Always;
     assert_eq!(order(&[finished, open, elsewhere], &query), [2, 3, 1]);
@@ -157,7 +161,7 @@ fn a_pasted_id_or_label_is_exact_and_offered_alone() {
         format!("go on with {label}"),
         format!("the {spaced} run"),
     ] {
-        let found = rank(others.iter(), &Query::new(&text), 5);
+        let found = rank(others.iter(), &ResumeQuery::new(&text), 5);
         assert_eq!(found.len(), 1, "{text}");
         assert_eq!((found[0].card.session, found[0].why[0]), (wanted.session, MatchedId), "{text}");
         assert!(found[0].reason.starts_with("you named it"), "{}", found[0].reason);
@@ -170,7 +174,7 @@ fn a_pasted_id_or_label_is_exact_and_offered_alone() {
 #[test_case("maine", false; "longer than the branch")]
 fn branches_match_by_prefix(wanted: &str, expected: bool) {
     let card = RunCard { git_branch: Some("main".into()), ..card(1, 1) };
-    let mut query = Query::default();
+    let mut query = ResumeQuery::default();
     query.git_branch = Some(wanted.to_owned());
     assert_eq!(reasons(&card, &query)[0] == MatchedBranch, expected);
 }
@@ -193,7 +197,7 @@ proptest! {
             .collect();
         let mut shuffled = cards.clone();
         shuffled.sort_by_key(|card| seed.rotate_left(u32::from(card.session.bits()[0]) * 5) % 97);
-        let query = Query::new("alpha beta");
+        let query = ResumeQuery::new("alpha beta");
         prop_assert_eq!(order(&cards, &query), order(&shuffled, &query));
     }
 }

@@ -17,7 +17,7 @@ use crate::resume::{CardPosition, RunCard, Words};
 
 impl SessionSummary {
     pub fn to_bytes(&self) -> Vec<u8> {
-        let mut out = Writer(Vec::with_capacity(1024));
+        let mut out = SummaryWriter(Vec::with_capacity(1024));
         out.number(self.cards.len() as u64);
         for card in &self.cards {
             out.card(card);
@@ -31,16 +31,16 @@ impl SessionSummary {
 
     /// `None` if the bytes are not a complete summary.
     pub fn from_bytes(session: SessionId, bytes: &[u8]) -> Option<Self> {
-        let mut from = Reader(bytes);
+        let mut from = SummaryReader(bytes);
         let cards = from.many(|from| from.card(session))?;
         let rows = from.many(|from| from.row(session))?;
         from.0.is_empty().then_some(Self { cards, rows })
     }
 }
 
-struct Writer(Vec<u8>);
+struct SummaryWriter(Vec<u8>);
 
-impl Writer {
+impl SummaryWriter {
     fn number(&mut self, value: u64) {
         self.0.extend_from_slice(&value.to_le_bytes());
     }
@@ -112,9 +112,9 @@ impl Writer {
     }
 }
 
-struct Reader<'a>(&'a [u8]);
+struct SummaryReader<'a>(&'a [u8]);
 
-impl<'a> Reader<'a> {
+impl<'a> SummaryReader<'a> {
     fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
         let (first, rest) = self.0.split_first_chunk::<N>()?;
         self.0 = rest;

@@ -169,11 +169,11 @@ pub struct Unverified {
     reference: TokenRef,
     /// The bytes that were signed.
     message: Vec<u8>,
-    signature: Signature,
+    signature: TokenSignature,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Signature {
+enum TokenSignature {
     Whole([u8; 32]),
     Split(v2::SplitMac),
 }
@@ -184,8 +184,8 @@ impl Unverified {
         for key in keyring.in_order() {
             let mac = mac(key, &self.message);
             let (signed, binding) = match &self.signature {
-                Signature::Whole(bytes) => (mac.verify_slice(bytes).is_ok(), None),
-                Signature::Split(split) => {
+                TokenSignature::Whole(bytes) => (mac.verify_slice(bytes).is_ok(), None),
+                TokenSignature::Split(split) => {
                     let binding = split.binding(signature(key, &self.message));
                     (mac.verify_truncated_left(&split.left).is_ok(), Some(binding))
                 }
@@ -235,8 +235,10 @@ impl VerifiedToken {
 pub fn decode(text: &str) -> Result<Unverified, TokenError> {
     let text = &*unquoted(text);
     parse(text).map_err(|fault| match fault {
-        Fault::Format(problem) => TokenError::InvalidFormat { problem, label: readable_label(text) },
-        Fault::Version(version) => TokenError::UnsupportedVersion { version, label: readable_label(text) },
+        TokenFault::Format(problem) => TokenError::InvalidFormat { problem, label: readable_label(text) },
+        TokenFault::Version(version) => {
+            TokenError::UnsupportedVersion { version, label: readable_label(text) }
+        }
     })
 }
 
@@ -251,18 +253,18 @@ fn unquoted(text: &str) -> Cow<'_, str> {
     }
 }
 
-enum Fault {
+enum TokenFault {
     Format(TokenProblem),
     Version(String),
 }
 
-impl From<TokenProblem> for Fault {
+impl From<TokenProblem> for TokenFault {
     fn from(problem: TokenProblem) -> Self {
         Self::Format(problem)
     }
 }
 
-fn parse(text: &str) -> Result<Unverified, Fault> {
+fn parse(text: &str) -> Result<Unverified, TokenFault> {
     if text.len() > TOKEN_CHARS_MAX {
         return Err(TokenProblem::TooLong { found: text.len() }.into());
     }
@@ -274,7 +276,7 @@ fn parse(text: &str) -> Result<Unverified, Fault> {
     Ok(match version {
         "v1" => v1::decode(kind, middle, last)?,
         "v2" => v2::decode(kind, middle, last)?,
-        other if is_version(other) => return Err(Fault::Version(other.to_owned())),
+        other if is_version(other) => return Err(TokenFault::Version(other.to_owned())),
         _ => return Err(TokenProblem::Version.into()),
     })
 }

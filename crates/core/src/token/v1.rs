@@ -12,7 +12,7 @@ use workrail_model::keyring::SigningKey;
 use workrail_model::strict_json;
 use workrail_model::token::{TokenKind, TokenTarget};
 
-use super::{Signature, TokenProblem, TokenRef, Unverified, signature};
+use super::{TokenProblem, TokenRef, TokenSignature, Unverified, signature};
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -96,7 +96,7 @@ pub(super) fn decode(kind: TokenKind, payload: &str, signature: &str) -> Result<
     if payload_bytes(&target) != message {
         return Err(TokenProblem::NotCanonical);
     }
-    Ok(Unverified { reference: TokenRef::Full(target), message, signature: Signature::Whole(signature) })
+    Ok(Unverified { reference: TokenRef::Full(target), message, signature: TokenSignature::Whole(signature) })
 }
 
 fn read(message: &[u8]) -> Result<TokenTarget, TokenProblem> {

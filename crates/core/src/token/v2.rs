@@ -12,7 +12,7 @@ use workrail_model::id::{AttemptId, EventId, SessionId, base32};
 use workrail_model::keyring::SigningKey;
 use workrail_model::token::{ShortTarget, TokenKind};
 
-use super::{Signature, TokenProblem, TokenRef, Unverified, signature};
+use super::{TokenProblem, TokenRef, TokenSignature, Unverified, signature};
 use crate::label::RunLabel;
 
 pub(super) const BODY_CHARS: usize = 43;
@@ -110,7 +110,7 @@ pub(super) fn decode(kind: TokenKind, label: &str, text: &str) -> Result<Unverif
         return Err(TokenProblem::NotCanonical);
     }
     let message = message(&target, label);
-    let signature = Signature::Split(SplitMac::of_bytes(mac));
+    let signature = TokenSignature::Split(SplitMac::of_bytes(mac));
     Ok(Unverified { reference: TokenRef::Short { target, label }, message, signature })
 }
 

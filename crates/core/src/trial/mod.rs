@@ -14,7 +14,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use workrail_model::compiled::CompiledWorkflow;
 
-use session::{Session, StepResult};
+use session::{StepResult, TrialSession};
 
 /// What a script showed.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -50,7 +50,7 @@ pub fn try_workflow(workflow: &CompiledWorkflow, script: &Script) -> TrialReport
 
 fn try_run(workflow: &CompiledWorkflow, script: &RunScript, coverage: &mut Coverage) -> TrialRun {
     let mut report = TrialRun { name: script.name.clone(), steps: Vec::new(), failures: Vec::new() };
-    let mut session = match Session::start(workflow, script) {
+    let mut session = match TrialSession::start(workflow, script) {
         Ok(session) => session,
         Err(problem) => {
             report.failures.push(format!("the run does not start: {problem}"));

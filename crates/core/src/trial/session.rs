@@ -60,7 +60,7 @@ impl ContentReader for MemorySnapshots {
     }
 }
 
-pub(super) struct Session<'a> {
+pub(super) struct TrialSession<'a> {
     workflow: &'a CompiledWorkflow,
     facts: SessionState,
     snapshots: MemorySnapshots,
@@ -71,7 +71,7 @@ pub(super) struct Session<'a> {
     earlier_output: StepOutput,
 }
 
-impl<'a> Session<'a> {
+impl<'a> TrialSession<'a> {
     pub(super) fn start(workflow: &'a CompiledWorkflow, script: &RunScript) -> Result<Self, String> {
         let session = SessionId::from_bits([0; 10]);
         let context = Context::new(script.context.clone()).map_err(|error| error.to_string())?;

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use workrail_core::label::RunLabel;
-use workrail_core::reply::recovery::{Reader, Recovering};
+use workrail_core::reply::recovery::{Audience, Recovering};
 use workrail_core::reply::rehydrate_call;
 use workrail_core::report::{ContextValues, Covers, Detail, Report, ReportInput, build};
 use workrail_core::token::NodeFacts;
@@ -115,7 +115,7 @@ impl Reading<'_> {
                 workflow: &workflow,
                 context: &context,
                 snapshots: &self.content,
-                reader: Reader::Person,
+                audience: Audience::Person,
             };
             recovering.recap(tip)
         });

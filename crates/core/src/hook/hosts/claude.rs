@@ -3,10 +3,10 @@
 use serde_json::{Value, json};
 use workrail_model::chat::HostName;
 
-use super::{Input, is_true, of_chat, owned, specific, text, tool};
+use super::{HookInput, is_true, of_chat, owned, specific, text, tool};
 use crate::hook::{ChatStart, HookEvent, HookEventKind, HookReply, ToolResult, ToolUse, TurnEnd};
 
-pub(super) fn read(input: &Input, event: &str) -> Option<HookEvent> {
+pub(super) fn read(input: &HookInput, event: &str) -> Option<HookEvent> {
     // Cursor also runs Claude's hook entries, but has its own.
     if input.contains_key("cursor_version") {
         return None;
@@ -14,11 +14,11 @@ pub(super) fn read(input: &Input, event: &str) -> Option<HookEvent> {
     shared(HostName::ClaudeCode, input, event)
 }
 
-pub(super) fn read_codex(input: &Input, event: &str) -> Option<HookEvent> {
+pub(super) fn read_codex(input: &HookInput, event: &str) -> Option<HookEvent> {
     shared(HostName::Codex, input, event)
 }
 
-fn shared(host: HostName, input: &Input, event: &str) -> Option<HookEvent> {
+fn shared(host: HostName, input: &HookInput, event: &str) -> Option<HookEvent> {
     let kind = match event {
         "SessionStart" => HookEventKind::ChatBegins(chat_start(text(input, "source")?)),
         "UserPromptSubmit" => HookEventKind::TurnBegins,
@@ -55,18 +55,18 @@ pub(super) fn chat_start(source: &str) -> ChatStart {
     }
 }
 
-fn used(input: &Input) -> Option<ToolUse> {
+fn used(input: &HookInput) -> Option<ToolUse> {
     Some(tool::tool_use(text(input, "tool_name")?, input.get("tool_input")))
 }
 
 /// Whether something is running that will wake the agent up again. An agent that ends is itself in the list.
-fn waits_for_others(input: &Input) -> bool {
+fn waits_for_others(input: &HookInput) -> bool {
     let own = text(input, "agent_id");
     let tasks = input.get("background_tasks").and_then(Value::as_array);
     tasks.is_some_and(|tasks| tasks.iter().any(|task| task.get("id").and_then(Value::as_str) != own))
 }
 
-fn result(host: HostName, event: &str, input: &Input, used: &ToolUse) -> ToolResult {
+fn result(host: HostName, event: &str, input: &HookInput, used: &ToolUse) -> ToolResult {
     let mut result = tool::result(input.get("tool_response"));
     result.duration_ms = tool::duration(input, "duration_ms");
     if let (HostName::ClaudeCode, ToolUse::Shell { .. }) = (host, used) {

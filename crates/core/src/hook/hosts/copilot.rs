@@ -4,10 +4,10 @@
 use serde_json::{Value, json};
 use workrail_model::chat::HostName;
 
-use super::{Input, claude, is_true, of_chat, owned, text, tool};
+use super::{HookInput, claude, is_true, of_chat, owned, text, tool};
 use crate::hook::{HookEvent, HookEventKind, HookReply, ToolResult, ToolUse, TurnEnd};
 
-pub(super) fn read(input: &Input, event: &str) -> Option<HookEvent> {
+pub(super) fn read(input: &HookInput, event: &str) -> Option<HookEvent> {
     let kind = match event {
         "sessionStart" => {
             HookEventKind::ChatBegins(claude::chat_start(text(input, "source").unwrap_or("new")))
@@ -32,11 +32,11 @@ pub(super) fn read(input: &Input, event: &str) -> Option<HookEvent> {
     of_chat(HostName::Copilot, input, ("sessionId", "cwd"), kind)
 }
 
-fn used(input: &Input) -> Option<ToolUse> {
+fn used(input: &HookInput) -> Option<ToolUse> {
     Some(tool::tool_use(text(input, "toolName")?, input.get("toolArgs")))
 }
 
-fn result(input: &Input, used: &ToolUse) -> ToolResult {
+fn result(input: &HookInput, used: &ToolUse) -> ToolResult {
     let mut result = tool::result(input.get("toolResult").or_else(|| input.get("error")));
     if let ToolUse::Shell { .. } = used {
         result.exit_code = tool::code_after(&result.text, "exited with exit code ");

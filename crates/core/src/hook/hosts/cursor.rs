@@ -4,10 +4,10 @@
 use serde_json::{Value, json};
 use workrail_model::chat::HostName;
 
-use super::{Input, owned, text, tool};
+use super::{HookInput, owned, text, tool};
 use crate::hook::{ChatStart, HookEvent, HookEventKind, HookReply, ToolResult, ToolUse, TurnEnd};
 
-pub(super) fn read(input: &Input, event: &str) -> Option<HookEvent> {
+pub(super) fn read(input: &HookInput, event: &str) -> Option<HookEvent> {
     let kind = match event {
         "sessionStart" => HookEventKind::ChatBegins(ChatStart::New),
         "preCompact" => HookEventKind::HistoryShrinks,

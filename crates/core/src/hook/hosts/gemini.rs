@@ -3,10 +3,10 @@
 use serde_json::{Value, json};
 use workrail_model::chat::HostName;
 
-use super::{Input, claude, is_true, of_chat, specific, text, tool};
+use super::{HookInput, claude, is_true, of_chat, specific, text, tool};
 use crate::hook::{HookEvent, HookEventKind, HookReply, ToolResult, ToolUse, TurnEnd};
 
-pub(super) fn read(input: &Input, event: &str) -> Option<HookEvent> {
+pub(super) fn read(input: &HookInput, event: &str) -> Option<HookEvent> {
     let kind = match event {
         "SessionStart" => HookEventKind::ChatBegins(claude::chat_start(text(input, "source")?)),
         "BeforeAgent" => HookEventKind::TurnBegins,
@@ -27,11 +27,11 @@ pub(super) fn read(input: &Input, event: &str) -> Option<HookEvent> {
     of_chat(HostName::Gemini, input, ("session_id", "cwd"), kind)
 }
 
-fn used(input: &Input) -> Option<ToolUse> {
+fn used(input: &HookInput) -> Option<ToolUse> {
     Some(tool::tool_use(text(input, "tool_name")?, input.get("tool_input")))
 }
 
-fn result(input: &Input, used: &ToolUse) -> ToolResult {
+fn result(input: &HookInput, used: &ToolUse) -> ToolResult {
     let mut result = tool::result(input.get("tool_response"));
     if let ToolUse::Shell { .. } = used {
         // The text gives the exit code of a failed command, and none for a successful one.

@@ -114,22 +114,22 @@ pub fn forgets_silently(host: HostName) -> bool {
     }
 }
 
-type Input = Map<String, Value>;
+type HookInput = Map<String, Value>;
 
-fn text<'a>(input: &'a Input, name: &str) -> Option<&'a str> {
+fn text<'a>(input: &'a HookInput, name: &str) -> Option<&'a str> {
     input.get(name).and_then(Value::as_str).filter(|text| !text.is_empty())
 }
 
-fn owned(input: &Input, name: &str) -> Option<String> {
+fn owned(input: &HookInput, name: &str) -> Option<String> {
     text(input, name).map(str::to_owned)
 }
 
-fn is_true(input: &Input, name: &str) -> bool {
+fn is_true(input: &HookInput, name: &str) -> bool {
     input.get(name).and_then(Value::as_bool).unwrap_or_default()
 }
 
 /// An event of the chat itself; `names` are the host's names for the chat's id and its folder.
-fn of_chat(host: HostName, input: &Input, names: (&str, &str), kind: HookEventKind) -> Option<HookEvent> {
+fn of_chat(host: HostName, input: &HookInput, names: (&str, &str), kind: HookEventKind) -> Option<HookEvent> {
     let (chat, folder) = names;
     Some(HookEvent { host, chat: owned(input, chat)?, agent: None, workspace: owned(input, folder), kind })
 }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use workrail_model::chat::HostName;
 
-use super::{Input, of_chat, owned, text, tool};
+use super::{HookInput, of_chat, owned, text, tool};
 use crate::hook::{ChatStart, HookEvent, HookEventKind, HookReply, ToolResult, ToolUse, TurnEnd};
 
 /// The plugin's text, for a program at this path.
@@ -12,7 +12,7 @@ pub fn plugin(program: &str) -> String {
     include_str!("opencode.js").replace("\"PROGRAM\"", &Value::from(program).to_string())
 }
 
-pub(super) fn read(input: &Input, event: &str) -> Option<HookEvent> {
+pub(super) fn read(input: &HookInput, event: &str) -> Option<HookEvent> {
     let kind = match event {
         "tool.execute.before" => HookEventKind::ToolStarts(used(input)?),
         "tool.execute.after" => {
@@ -35,7 +35,7 @@ pub(super) fn read(input: &Input, event: &str) -> Option<HookEvent> {
     of_chat(HostName::Opencode, input, ("session", "directory"), kind).map(|read| HookEvent { agent, ..read })
 }
 
-fn used(input: &Input) -> Option<ToolUse> {
+fn used(input: &HookInput) -> Option<ToolUse> {
     Some(tool::tool_use(text(input, "tool")?, input.get("args")))
 }
 

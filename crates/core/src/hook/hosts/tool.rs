@@ -3,7 +3,7 @@
 use serde_json::Value;
 use workrail_model::tool::ToolName;
 
-use super::Input;
+use super::HookInput;
 use crate::hook::{ToolResult, ToolUse, patch, refused_command};
 
 const SHELLS: [&str; 11] = [
@@ -166,7 +166,7 @@ pub(super) fn code_after(text: &str, phrase: &str) -> Option<i64> {
     rest[..end].parse().ok()
 }
 
-pub(super) fn duration(input: &Input, name: &str) -> Option<u64> {
+pub(super) fn duration(input: &HookInput, name: &str) -> Option<u64> {
     let given = input.get(name)?;
     given.as_u64().or_else(|| given.as_f64().filter(|ms| *ms >= 0.0).map(|ms| ms as u64))
 }

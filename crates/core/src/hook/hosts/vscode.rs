@@ -4,10 +4,10 @@
 use serde_json::{Value, json};
 use workrail_model::chat::HostName;
 
-use super::{Input, claude, is_true, of_chat, owned, specific, text, tool};
+use super::{HookInput, claude, is_true, of_chat, owned, specific, text, tool};
 use crate::hook::{HookEvent, HookEventKind, HookReply, TurnEnd};
 
-pub(super) fn read(input: &Input, event: &str) -> Option<HookEvent> {
+pub(super) fn read(input: &HookInput, event: &str) -> Option<HookEvent> {
     let kind = match event {
         "SessionStart" => {
             HookEventKind::ChatBegins(claude::chat_start(text(input, "source").unwrap_or("new")))

@@ -10,7 +10,7 @@ use workrail_model::name::StepId;
 use workrail_model::preferences::{Mode, Preferences, RunStatus};
 use workrail_model::reason::{ContractViolation, Reason};
 
-use super::fixture::{Log, RecordPosition, context, session, step};
+use super::fixture::{EventLog, RecordPosition, context, session, step};
 use super::naive::Naive;
 use crate::project::SessionState;
 
@@ -27,7 +27,7 @@ fn an_empty_session_has_no_runs_and_awaits_its_first_event() {
 #[test]
 fn the_edge_names_its_attempt_wherever_the_record_is() {
     for record_at in [RecordPosition::First, RecordPosition::Last] {
-        let mut log = Log::new();
+        let mut log = EventLog::new();
         let (run, root) = log.start_run();
         let attempt = log.attempt();
         let child = log.advance_in_order(run, root, attempt, record_at);
@@ -41,7 +41,7 @@ fn the_edge_names_its_attempt_wherever_the_record_is() {
 /// G38: a checkpoint never makes the next advance a fork.
 #[test]
 fn a_checkpoint_neither_ends_a_tip_nor_becomes_one() {
-    let mut log = Log::new();
+    let mut log = EventLog::new();
     let (run, root) = log.start_run();
     let attempt = log.attempt();
     let child = log.advance(run, root, attempt);
@@ -57,7 +57,7 @@ fn a_checkpoint_neither_ends_a_tip_nor_becomes_one() {
 
 #[test]
 fn work_that_continues_from_a_checkpoint_continues_from_its_step() {
-    let mut log = Log::new();
+    let mut log = EventLog::new();
     let (run, root) = log.start_run();
     let checkpoint = log.checkpoint(run, root);
     let attempt = log.attempt();
@@ -70,7 +70,7 @@ fn work_that_continues_from_a_checkpoint_continues_from_its_step() {
 /// G52: the newest activity by event index wins, then the newest node.
 #[test]
 fn activity_on_an_abandoned_branch_brings_it_back() {
-    let mut log = Log::new();
+    let mut log = EventLog::new();
     let (run, root) = log.start_run();
     let attempts = [log.attempt(), log.attempt(), log.attempt()];
     let first = log.advance(run, root, attempts[0]);
@@ -85,7 +85,7 @@ fn activity_on_an_abandoned_branch_brings_it_back() {
 
 #[test]
 fn a_blocked_delta_is_visible_only_to_its_retry_chain() {
-    let mut log = Log::new();
+    let mut log = EventLog::new();
     let (run, root) = log.start_run();
     log.set_context(run, root, context(json!({"a": 1})), None);
     let (mine, other) = (log.attempt(), log.attempt());
@@ -98,7 +98,7 @@ fn a_blocked_delta_is_visible_only_to_its_retry_chain() {
 
 #[test]
 fn the_context_of_a_long_path_equals_the_walk() {
-    let mut log = Log::new();
+    let mut log = EventLog::new();
     let (run, root) = log.start_run();
     let mut nodes = vec![root];
     for round in 0..140u8 {
@@ -110,7 +110,7 @@ fn the_context_of_a_long_path_equals_the_walk() {
         log.set_context(run, node, delta, None);
         nodes.push(node);
     }
-    let compare = |log: &Log| {
+    let compare = |log: &EventLog| {
         let state = log.state();
         for node in &nodes {
             assert_eq!(state.context_at(*node).unwrap().as_map(), &Naive(&log.events).context(*node, &[]));
@@ -124,7 +124,7 @@ fn the_context_of_a_long_path_equals_the_walk() {
 
 #[test]
 fn a_context_beyond_the_budget_is_an_error_until_it_fits_again() {
-    let mut log = Log::new();
+    let mut log = EventLog::new();
     let (run, root) = log.start_run();
     let mut tip = root;
     let mut fits = Vec::new();
@@ -155,7 +155,7 @@ fn a_context_beyond_the_budget_is_an_error_until_it_fits_again() {
 /// G51: a correction links to what it replaces, within one chain of retries.
 #[test]
 fn a_retry_supersedes_what_its_blocked_attempt_left() {
-    let mut log = Log::new();
+    let mut log = EventLog::new();
     let (run, root) = log.start_run();
     let (blocked, retry) = (log.attempt(), log.attempt());
     let old = log.notes(run, root, "old", Some(blocked));
@@ -172,7 +172,7 @@ fn a_retry_supersedes_what_its_blocked_attempt_left() {
 
 #[test]
 fn a_refused_attempt_blocks_the_run_unless_it_never_stops() {
-    let mut log = Log::new();
+    let mut log = EventLog::new();
     let (run, root) = log.start_run();
     let attempts = [log.attempt(), log.attempt()];
     assert_eq!(log.state().run_status(run, false), Some(RunStatus::InProgress));
@@ -189,7 +189,7 @@ fn a_refused_attempt_blocks_the_run_unless_it_never_stops() {
 
 #[test]
 fn a_gap_counts_until_a_later_record_links_to_it() {
-    let mut log = Log::new();
+    let mut log = EventLog::new();
     let (run, root) = log.start_run();
     let gap = log.gap(run, root, Severity::Critical, MISSING);
     let open = log.state();
@@ -209,7 +209,7 @@ fn a_gap_counts_until_a_later_record_links_to_it() {
 
 #[test]
 fn preferences_and_capabilities_apply_from_their_node_on() {
-    let mut log = Log::new();
+    let mut log = EventLog::new();
     let (run, root) = log.start_run();
     let attempts = [log.attempt(), log.attempt()];
     let left = log.advance(run, root, attempts[0]);
@@ -228,7 +228,7 @@ fn preferences_and_capabilities_apply_from_their_node_on() {
 
 #[test]
 fn the_latest_decision_on_a_gate_counts() {
-    let mut log = Log::new();
+    let mut log = EventLog::new();
     let (run, root) = log.start_run();
     log.approve(run, root, step(), ApprovalDecision::Approved);
     log.approve(run, root, step(), ApprovalDecision::Rejected);
@@ -239,7 +239,7 @@ fn the_latest_decision_on_a_gate_counts() {
 
 #[test]
 fn observations_count_how_often_a_key_was_recorded() {
-    let mut log = Log::new();
+    let mut log = EventLog::new();
     for branch in ["a", "b", "a"] {
         log.observe(Scope::Session, ObservationKey::GitBranch, branch);
     }
@@ -251,7 +251,7 @@ fn observations_count_how_often_a_key_was_recorded() {
 
 #[test]
 fn runs_keep_their_order_and_their_last_activity() {
-    let mut log = Log::new();
+    let mut log = EventLog::new();
     let (first, _) = log.start_run();
     let (second, root) = log.start_run();
     let touched = log.events.len();
@@ -265,7 +265,7 @@ fn runs_keep_their_order_and_their_last_activity() {
 
 #[test]
 fn a_cache_with_a_missing_parent_is_refused() {
-    let mut log = Log::new();
+    let mut log = EventLog::new();
     let (run, root) = log.start_run();
     let child = log.node(run, Some(root), NodeKind::Step);
     log.edge(run, root, child, EdgeKind::AckedStep);
@@ -288,7 +288,7 @@ fn states_may_cross_threads() {
 
 #[test]
 fn every_one_of_many_blocked_attempts_is_found_again() {
-    let mut log = Log::new();
+    let mut log = EventLog::new();
     let (run, root) = log.start_run();
     let attempts: Vec<_> = (0..40).map(|_| log.attempt()).collect();
     for attempt in &attempts {

@@ -31,7 +31,7 @@ use workrail_model::time::Timestamp;
 use crate::project::SessionState;
 
 #[derive(Clone, Debug)]
-pub(super) struct Log {
+pub(super) struct EventLog {
     pub(super) events: Vec<Event>,
     minted: u64,
 }
@@ -59,7 +59,7 @@ pub(super) fn step() -> StepId {
     StepId::parse("step").unwrap()
 }
 
-impl Log {
+impl EventLog {
     pub(super) fn new() -> Self {
         let mut log = Self { events: Vec::new(), minted: 0 };
         log.push(Scope::Session, EventData::SessionCreated(SessionCreated::default()));

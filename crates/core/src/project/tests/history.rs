@@ -24,7 +24,7 @@ use workrail_model::reason::{
 use workrail_model::text::BoundedText;
 use workrail_model::time::Timestamp;
 
-use super::fixture::{Log, RecordPosition, step};
+use super::fixture::{EventLog, RecordPosition, step};
 
 /// The next operation. Numbers select among what exists, counted from the newest.
 #[derive(Clone, Debug)]
@@ -107,9 +107,9 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-pub(super) fn history() -> impl Strategy<Value = History> {
+pub(super) fn history() -> impl Strategy<Value = GeneratedHistory> {
     proptest::collection::vec(op(), 1..60).prop_map(|ops| {
-        let mut history = History::new();
+        let mut history = GeneratedHistory::new();
         for op in &ops {
             history.play(op);
         }
@@ -125,8 +125,8 @@ struct Blocked {
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct History {
-    pub(super) log: Log,
+pub(super) struct GeneratedHistory {
+    pub(super) log: EventLog,
     pub(super) runs: Vec<RunId>,
     pub(super) nodes: Vec<(RunId, NodeId, NodeKind)>,
     /// The newest blocked attempt of every retry chain.
@@ -134,9 +134,9 @@ pub(super) struct History {
     gaps: Vec<GapId>,
 }
 
-impl History {
+impl GeneratedHistory {
     fn new() -> Self {
-        let mut log = Log::new();
+        let mut log = EventLog::new();
         let (run, root) = log.start_run();
         let nodes = vec![(run, root, NodeKind::Step)];
         Self { log, runs: vec![run], nodes, blocked: Vec::new(), gaps: Vec::new() }

@@ -7,7 +7,7 @@ use workrail_model::id::NodeId;
 use workrail_model::time::Timestamp;
 
 use super::fixture::session;
-use super::history::{History, history};
+use super::history::{GeneratedHistory, history};
 use super::naive::Naive;
 use crate::project::SessionState;
 
@@ -22,7 +22,7 @@ fn without_traces(state: &SessionState) -> SessionState {
     state
 }
 
-fn fold(history: &History) -> SessionState {
+fn fold(history: &GeneratedHistory) -> SessionState {
     history.log.state()
 }
 

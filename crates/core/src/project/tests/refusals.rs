@@ -8,14 +8,14 @@ use workrail_model::gap::Severity;
 use workrail_model::id::{GapId, NodeId, OutputId, RunId, SessionId};
 use workrail_model::reason::{Reason, Unexpected};
 
-use super::fixture::{Log, artifact_payload, notes_payload, session, workflow};
+use super::fixture::{EventLog, artifact_payload, notes_payload, session, workflow};
 use crate::project::FoldError;
 
 const REASON: Reason = Reason::Unexpected(Unexpected::InvariantViolation);
 
 /// Two runs with a root each, the first advanced once.
 struct Case {
-    log: Log,
+    log: EventLog,
     run: RunId,
     root: NodeId,
     child: NodeId,
@@ -25,7 +25,7 @@ struct Case {
 }
 
 fn case() -> Case {
-    let mut log = Log::new();
+    let mut log = EventLog::new();
     let (run, root) = log.start_run();
     let (other_run, other_root) = log.start_run();
     let attempt = log.attempt();
@@ -101,7 +101,7 @@ fn a_scope_that_does_not_fit() {
 fn an_unknown_run() {
     let mut case = case();
     let run = unknown_run();
-    let data = Log::node_data(None, NodeKind::Step);
+    let data = EventLog::node_data(None, NodeKind::Step);
     let error = case.refuses(Scope::Node(run, unknown_node()), data);
     assert_eq!(error, FoldError::UnknownRun { index: case.index, run });
 }
@@ -134,7 +134,7 @@ fn an_unknown_node() {
     let data = case.gap();
     let error = case.refuses(Scope::Node(case.run, node), data);
     assert_eq!(error, FoldError::UnknownNode { index, node });
-    let error = case.refuses(Scope::Node(case.run, node), Log::node_data(Some(node), NodeKind::Step));
+    let error = case.refuses(Scope::Node(case.run, node), EventLog::node_data(Some(node), NodeKind::Step));
     assert_eq!(error, FoldError::UnknownNode { index, node });
     let edge = case.log.edge_data(case.root, node, EdgeKind::AckedStep);
     assert_eq!(case.refuses(Scope::Run(case.run), edge), FoldError::UnknownNode { index, node });
@@ -155,7 +155,8 @@ fn a_node_of_another_run() {
 fn a_parent_in_another_run() {
     let mut case = case();
     let (index, run, parent) = (case.index, case.other_run, case.root);
-    let error = case.refuses(Scope::Node(run, unknown_node()), Log::node_data(Some(parent), NodeKind::Step));
+    let error =
+        case.refuses(Scope::Node(run, unknown_node()), EventLog::node_data(Some(parent), NodeKind::Step));
     assert_eq!(error, FoldError::ParentOfAnotherRun { index, run, parent });
 }
 
@@ -163,9 +164,10 @@ fn a_parent_in_another_run() {
 fn a_node_twice_and_a_second_root() {
     let mut case = case();
     let (index, run) = (case.index, case.run);
-    let error = case.refuses(Scope::Node(run, case.child), Log::node_data(Some(case.root), NodeKind::Step));
+    let error =
+        case.refuses(Scope::Node(run, case.child), EventLog::node_data(Some(case.root), NodeKind::Step));
     assert_eq!(error, FoldError::DuplicateNode { index, node: case.child });
-    let error = case.refuses(Scope::Node(run, unknown_node()), Log::node_data(None, NodeKind::Step));
+    let error = case.refuses(Scope::Node(run, unknown_node()), EventLog::node_data(None, NodeKind::Step));
     assert_eq!(error, FoldError::SecondRoot { index, run, node: unknown_node() });
 }
 
@@ -222,16 +224,17 @@ fn an_attempt_recorded_twice_or_toward_the_wrong_node() {
     let (index, node, to) = (case.index, case.root, case.child);
     let on_root = Scope::Node(case.run, node);
     let attempt = case.log.state().node(to).unwrap().edge.unwrap().attempt.unwrap();
-    let error = case.refuses(on_root, Log::advanced_data(attempt, unknown_node()));
+    let error = case.refuses(on_root, EventLog::advanced_data(attempt, unknown_node()));
     assert_eq!(error, FoldError::DuplicateAdvance { index, node, attempt });
     let second = case.log.attempt();
-    let error = case.refuses(on_root, Log::advanced_data(second, to));
+    let error = case.refuses(on_root, EventLog::advanced_data(second, to));
     assert_eq!(error, FoldError::AdvancedTwice { index, to });
-    let error = case.refuses(on_root, Log::advanced_data(second, case.other_root));
+    let error = case.refuses(on_root, EventLog::advanced_data(second, case.other_root));
     assert_eq!(error, FoldError::AdvanceTarget { index, node, to: case.other_root });
     // The record comes before its node, which then appears elsewhere.
-    case.log.push(on_root, Log::advanced_data(second, unknown_node()));
-    let error = case.refuses(Scope::Node(case.run, unknown_node()), Log::node_data(Some(to), NodeKind::Step));
+    case.log.push(on_root, EventLog::advanced_data(second, unknown_node()));
+    let error =
+        case.refuses(Scope::Node(case.run, unknown_node()), EventLog::node_data(Some(to), NodeKind::Step));
     assert_eq!(error, FoldError::AdvanceTarget { index: case.index, node, to: unknown_node() });
 }
 

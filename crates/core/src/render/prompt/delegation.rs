@@ -81,8 +81,8 @@ fn section(
     for (name, input) in inputs {
         out.push(&format!("\n  - `{name}`: "))?;
         match input {
-            Input::Value { variable, value } => out.push_value(variable, value)?,
-            Input::Argument(text) => fill(text, scope, out)?,
+            DelegationInput::Value { variable, value } => out.push_value(variable, value)?,
+            DelegationInput::Argument(text) => fill(text, scope, out)?,
         }
     }
     out.push("\n- Call: `start_workflow` with ")?;
@@ -103,19 +103,24 @@ fn inputs_of(delegation: &Delegation) -> impl Iterator<Item = &str> {
     mapped.chain(delegation.args.keys()).map(String::as_str)
 }
 
-enum Input<'a> {
+enum DelegationInput<'a> {
     Value { variable: &'a str, value: &'a Value },
     Argument(&'a str),
 }
 
 /// Mapped context values, overridden by the arguments.
-fn inputs<'a>(delegation: &'a Delegation, scope: &'a ValueScope<'_>) -> BTreeMap<&'a str, Input<'a>> {
+fn inputs<'a>(
+    delegation: &'a Delegation,
+    scope: &'a ValueScope<'_>,
+) -> BTreeMap<&'a str, DelegationInput<'a>> {
     let mut inputs = BTreeMap::new();
     for (parent, child) in &delegation.context_mapping {
         if let Some(value) = scope.get(parent).filter(|value| !value.is_null()) {
-            inputs.insert(child.as_str(), Input::Value { variable: parent, value });
+            inputs.insert(child.as_str(), DelegationInput::Value { variable: parent, value });
         }
     }
-    inputs.extend(delegation.args.iter().map(|(name, value)| (name.as_str(), Input::Argument(value))));
+    inputs.extend(
+        delegation.args.iter().map(|(name, value)| (name.as_str(), DelegationInput::Argument(value))),
+    );
     inputs
 }
