@@ -4,16 +4,14 @@
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
 #[expect(dead_code, reason = "other tests use more of it")]
-mod proxy;
-#[expect(dead_code, reason = "other tests use more of it")]
 mod support;
 
 use workrail_ports::session_store::{Appended, LockedSession, SessionReader, SessionStore, StoreError};
 use workrail_store_pg::{DatabaseAddress, PgStore};
 use workrail_testkit::history::{PlanParts, Step, plans};
 use workrail_testkit::postgres::ROLE;
+use workrail_testkit::proxy::{Cut, Proxy};
 
-use proxy::{Cut, Proxy};
 use support::{TestDatabase, open};
 
 fn through(proxy: &Proxy, database: &TestDatabase) -> PgStore {

@@ -3,8 +3,6 @@
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
 #[expect(dead_code, reason = "other tests use more of it")]
-mod proxy;
-#[expect(dead_code, reason = "other tests use more of it")]
 mod support;
 
 use workrail_ports::session_store::{Appended, LockedSession, SessionReader, SessionStore, StoreError};
@@ -12,8 +10,8 @@ use workrail_store_pg::{DatabaseAddress, OpenError, Password, PgStore};
 use workrail_testkit::fixed::SeededEntropy;
 use workrail_testkit::history::{Step, plans};
 use workrail_testkit::postgres::{Cluster, ROLE, SUPERUSER};
+use workrail_testkit::proxy::{Bytes, Proxy};
 
-use proxy::{Bytes, Proxy};
 use support::{TestDatabase, open};
 
 fn refusal(address: &str, password: Option<&Password>) -> OpenError {

@@ -4,43 +4,59 @@
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
 #[expect(dead_code, reason = "other tests use more of it")]
-mod proxy;
-#[expect(dead_code, reason = "other tests use more of it")]
 mod support;
 
+use std::thread;
+
+use workrail_model::id::SessionId;
 use workrail_ports::session_store::{Appended, LockedSession, SessionReader, SessionStore};
 use workrail_store_pg::DatabaseAddress;
 use workrail_testkit::history::{Step, plans};
 use workrail_testkit::postgres::{Cluster, ROLE};
+use workrail_testkit::proxy::{Bytes, Proxy};
 
-use proxy::{Bytes, Proxy};
 use support::open;
 
+const WRITERS: u64 = 8;
 const APPENDS: usize = 20;
 
-/// How many acknowledged events are lost when the server is killed right after the last acknowledgement.
+/// How many acknowledged events are lost when the server is killed right after the last acknowledgement to writers that
+/// append at the same time.
 fn lost_by(bytes: Bytes) -> Option<u64> {
     // Only a commit writes to the disk.
-    let cluster = Cluster::start(&["wal_writer_delay=10s"])?;
+    let cluster = Cluster::start(&["wal_writer_delay=10s", "autovacuum=off"])?;
     let database = cluster.database();
     let proxy = Proxy::start_with(cluster.socket_folder(), bytes);
     let direct = DatabaseAddress::parse(&cluster.address(&database, ROLE, "here")).unwrap();
     let through = format!("postgres://{ROLE}@/{database}?host={}&tenant=here", proxy.folder().display());
-    let made = plans(1, &[Step::Advance; APPENDS]);
-    let session = made[0].events[0].session_id;
-    open(&direct).create(session).unwrap().append(made[0].plan()).unwrap();
-    let store = open(&DatabaseAddress::parse(&through).unwrap());
-    let mut acknowledged = made[0].events.len() as u64;
-    for parts in &made[1..] {
-        let appended = store.lock(session).unwrap().append(parts.plan()).unwrap();
-        assert!(matches!(appended, Appended::Committed { .. }));
-        acknowledged += parts.events.len() as u64;
-    }
+    let through = DatabaseAddress::parse(&through).unwrap();
+    drop(open(&direct));
+    let write = &|seed: u64| -> (SessionId, u64) {
+        let made = plans(seed, &[Step::Advance; APPENDS]);
+        let session = made[0].events[0].session_id;
+        let store = open(&through);
+        let mut acknowledged = 0;
+        for (number, parts) in made.iter().enumerate() {
+            let locked = if number == 0 { store.create(session) } else { store.lock(session) };
+            let appended = locked.unwrap().append(parts.plan()).unwrap();
+            assert!(matches!(appended, Appended::Committed { .. }));
+            acknowledged += parts.events.len() as u64;
+        }
+        (session, acknowledged)
+    };
+    let written: Vec<(SessionId, u64)> = thread::scope(|scope| {
+        let writers: Vec<_> = (1..=WRITERS).map(|seed| scope.spawn(move || write(seed))).collect();
+        writers.into_iter().map(|writer| writer.join().unwrap()).collect()
+    });
     cluster.kill();
     cluster.restart();
-    let slice = open(&direct).read(session, None).unwrap();
-    assert!(slice.health.is_healthy(), "{:?}", slice.health);
-    Some(acknowledged - slice.events.len() as u64)
+    let store = open(&direct);
+    let lost = |(session, acknowledged): (SessionId, u64)| {
+        let slice = store.read(session, None).unwrap();
+        assert!(slice.health.is_healthy(), "{:?}", slice.health);
+        acknowledged - slice.events.len() as u64
+    };
+    Some(written.into_iter().map(lost).sum())
 }
 
 #[test]

@@ -25,7 +25,7 @@ const VERSION_TEXT: &str = "current_setting('server_version')";
 
 /// Where the connection is cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Cut {
+pub enum Cut {
     /// At the client's next bytes, whatever they are.
     BeforeStatement,
     /// COMMIT arrives here and is not forwarded.
@@ -36,14 +36,16 @@ pub(crate) enum Cut {
     AfterCommit,
 }
 
-pub(crate) struct Proxy {
+/// A socket in a folder of its own, with a server behind it.
+#[derive(Debug)]
+pub struct Proxy {
     folder: TempDir,
     armed: Arc<Mutex<Option<Cut>>>,
 }
 
 /// How the proxy changes the client's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Bytes {
+pub enum Bytes {
     AsTheyAre,
     /// Commits are acknowledged before they are on the disk.
     Sabotaged,
@@ -52,11 +54,12 @@ pub(crate) enum Bytes {
 }
 
 impl Proxy {
-    pub(crate) fn start(server: &Path) -> Self {
+    /// Between clients and the server whose socket is in this folder.
+    pub fn start(server: &Path) -> Self {
         Self::start_with(server, Bytes::AsTheyAre)
     }
 
-    pub(crate) fn start_with(server: &Path, bytes: Bytes) -> Self {
+    pub fn start_with(server: &Path, bytes: Bytes) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let listener = UnixListener::bind(folder.path().join(SOCKET)).expect("a socket");
         let armed = Arc::new(Mutex::new(None));
@@ -75,13 +78,14 @@ impl Proxy {
         Self { folder, armed }
     }
 
-    pub(crate) fn folder(&self) -> &Path {
+    /// The folder of the socket, as addresses name it.
+    pub fn folder(&self) -> &Path {
         self.folder.path()
     }
 
     /// Cuts the next connection that reaches this point.
-    pub(crate) fn arm(&self, cut: Cut) {
-        *self.armed.lock().unwrap() = Some(cut);
+    pub fn arm(&self, cut: Cut) {
+        *self.armed.lock().expect("no holder of the lock panics") = Some(cut);
     }
 }
 
@@ -94,7 +98,7 @@ fn serve(client: &UnixStream, server: &UnixStream, armed: &Mutex<Option<Cut>>, p
             let (mut from, mut to) = (server, client);
             let mut buffer = [0; 65536];
             while let Ok(count @ 1..) = from.read(&mut buffer) {
-                let _passing = answers.lock().unwrap();
+                let _passing = answers.lock().expect("no holder of the lock panics");
                 if to.write_all(&buffer[..count]).is_err() {
                     break;
                 }
@@ -108,7 +112,7 @@ fn serve(client: &UnixStream, server: &UnixStream, armed: &Mutex<Option<Cut>>, p
             let bytes = &buffer[..count];
             if let Some(how) = takes(armed, bytes) {
                 // Held to the end: no more answers reach the client.
-                let _no_answers = hold_answers.lock().unwrap();
+                let _no_answers = hold_answers.lock().expect("no holder of the lock panics");
                 carry_out(how, bytes, client, server);
                 break;
             }
@@ -141,7 +145,7 @@ fn replace(bytes: &mut [u8], from: &[u8], to: &[u8]) {
 
 /// The cut that applies to these bytes; each is carried out once.
 fn takes(armed: &Mutex<Option<Cut>>, bytes: &[u8]) -> Option<Cut> {
-    let mut armed = armed.lock().unwrap();
+    let mut armed = armed.lock().expect("no holder of the lock panics");
     let commits = bytes.windows(COMMIT.len()).any(|window| window == COMMIT);
     match *armed {
         Some(Cut::BeforeStatement) => armed.take(),
