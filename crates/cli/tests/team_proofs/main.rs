@@ -7,9 +7,11 @@
     reason = "a test prints its figures and stops at the first surprise"
 )]
 
+mod database_kills;
 mod frozen;
 mod full_disk;
 mod kills;
+mod load;
 mod memory;
 mod recorded;
 mod scale;

@@ -1,5 +1,6 @@
 //! The notes in logs, in order, read without the program under test.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
@@ -16,6 +17,19 @@ pub(crate) fn in_database(cluster: &Cluster, database: &str, session: &str) -> V
         "SELECT convert_from(events, 'UTF8') FROM workrail.segment WHERE session = '{session}' ORDER BY next_event"
     );
     notes_in(&cluster.sql(database, &sql))
+}
+
+/// The notes of every session in a database.
+pub(crate) fn all_in_database(cluster: &Cluster, database: &str) -> BTreeMap<String, Vec<String>> {
+    let sql = "SELECT session || ' ' || event FROM workrail.segment, \
+               string_to_table(convert_from(events, 'UTF8'), E'\\n') WITH ORDINALITY AS line (event, number) \
+               WHERE event <> '' ORDER BY session, next_event, number";
+    let mut found: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for line in cluster.sql(database, sql).lines() {
+        let (session, event) = line.split_once(' ').unwrap();
+        found.entry(session.to_owned()).or_default().extend(notes_in(event));
+    }
+    found
 }
 
 /// The notes of a session in a data directory.
