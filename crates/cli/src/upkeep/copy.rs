@@ -54,7 +54,8 @@ impl StoreLocation {
     fn source(&self) -> Result<AnyStore, Failure> {
         match self {
             Self::Folder(path) if !folders::is_folder(&path.join("sessions")) => Err(Failure::Call(format!(
-                "`{path}` is not a WorkRail data directory: it has no folder `sessions`."
+                "`{path}` is not a WorkRail data directory: it has no folder `sessions`. Name another one. If the folder was \
+                 moved, move it back; if it is lost, `workrail store restore BACKUP` restores it from a backup."
             ))),
             Self::Folder(path) => wiring::store_as_is(path).map(AnyStore::Directory),
             Self::Database(address) => wiring::database_at(address),

@@ -36,7 +36,7 @@ impl Advice {
     /// Runs it as a user would who reads the answer; `None` if it serves until it is stopped, or needs to be told
     /// something that only a user knows.
     pub(crate) fn follow(&self, help: &str, template: &Template, home: &Home) -> Option<CommandResult> {
-        let needs_a_person = self.path() == ["config", "edit"];
+        let needs_a_person = matches!(self.path()[..], ["config", "edit"] | ["store", "passkeys", "reset"]);
         let serves = matches!(self.path().first(), Some(&"mcp" | &"serve" | &"console" | &"watch"));
         if needs_a_person || serves {
             return None;
@@ -65,9 +65,10 @@ impl Advice {
     pub(crate) fn leads_on(&self, answer: &CommandResult) -> bool {
         match &answer.end {
             End::Done | End::Problems => true,
-            End::Refused(code) if code == "VALIDATION_ERROR" => false,
-            End::Refused(_) => {
-                of(answer).iter().any(|next| next.path() != self.path()) || names_a_fix(&answer.output)
+            End::Refused(code) => {
+                let is_usage = code == "VALIDATION_ERROR";
+                let leads_elsewhere = of(answer).iter().any(|next| next.path() != self.path());
+                leads_elsewhere || (!is_usage && names_a_fix(&answer.output))
             }
             End::Broken(_) => false,
         }
@@ -76,7 +77,7 @@ impl Advice {
 
 /// Whether the text tells what to do without this program.
 pub(crate) fn names_a_fix(output: &str) -> bool {
-    ["chmod", "chown", "Move ", "move it", "Free ", "Remove ", "replace it"]
+    ["chmod", "chown", "Give ", "Move ", "move it", "Free ", "Remove ", "replace it"]
         .iter()
         .any(|fix| output.contains(fix))
 }

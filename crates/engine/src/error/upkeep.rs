@@ -17,10 +17,10 @@ const DOUBTS_SHOWN_MAX: usize = 5;
 
 pub(crate) fn upkeep(cause: UpkeepError) -> BoxedError {
     match cause {
-        UpkeepError::Kept { session } => invalid(
-            format!("Session {session} is kept. Nothing was deleted."),
-            "To delete it, run `workrail session unkeep` first.",
-        ),
+        UpkeepError::Kept { session } => {
+            let first = format!("To delete it, run `workrail session unkeep {session}` first.");
+            invalid(format!("Session {session} is kept. Nothing was deleted."), first.as_str())
+        }
         UpkeepError::Changed { session } => envelope(
             ErrorCode::SessionLocked,
             Retry::RetryableAfterMs { after_ms: LOCK_RETRY_AFTER_MS },
@@ -109,9 +109,13 @@ pub(crate) fn cleanup_changed() -> BoxedError {
     )
 }
 
-const RESTORE: &str = "`workrail store restore BACKUP SESSION` restores it from a backup of a data directory. In a database, delete it \
-                       with `workrail session delete SESSION`, then take it from a copy: `workrail store copy COPY DATABASE --merge`. \
-                       Nothing was changed.";
+fn from_a_copy(session: SessionId) -> String {
+    format!(
+        "`workrail store restore BACKUP {session}` restores it from a backup of a data directory. In a database, delete it \
+         with `workrail session delete {session}`, then take it from a copy: `workrail store copy COPY DATABASE --merge`. \
+         Nothing was changed."
+    )
+}
 
 /// The target of a copy has sessions that did not come from the source.
 pub(crate) fn foreign_target(count: usize, named: &[SessionId]) -> BoxedError {
@@ -129,7 +133,7 @@ pub(crate) fn foreign_target(count: usize, named: &[SessionId]) -> BoxedError {
 /// The bytes of the log are intact, but its very first events contradict each other.
 pub(crate) fn nothing_to_keep(session: SessionId, damage: &str) -> BoxedError {
     let message = format!("Session {session} is damaged ({damage}), and no whole part of it can be kept.");
-    envelope(ErrorCode::SessionCorrupt, Retry::NotRetryable, message, RESTORE)
+    envelope(ErrorCode::SessionCorrupt, Retry::NotRetryable, message, from_a_copy(session))
 }
 
 fn not_repairable(session: SessionId, found: &SessionHealth) -> BoxedError {
@@ -139,7 +143,7 @@ fn not_repairable(session: SessionId, found: &SessionHealth) -> BoxedError {
             format!(
                 "Session {session} is not damaged: it was written by a newer WorkRail ({record}, version {version})."
             ),
-            "Update WorkRail. A repair would lose what the newer version recorded.",
+            "Update WorkRail. A repair would lose what the newer version recorded.".to_owned(),
         ),
         SessionHealth::CorruptHead { reason: reason @ CorruptionReason::AccessDenied { .. } }
         | SessionHealth::CorruptTail { reason: reason @ CorruptionReason::AccessDenied { .. }, .. } => (
@@ -147,22 +151,23 @@ fn not_repairable(session: SessionId, found: &SessionHealth) -> BoxedError {
                 "Session {session} cannot be checked: {reason}. Nothing was changed, and nothing is given up."
             ),
             "Give this user read permission (`chmod u+r` on a file, `chmod u+rwx` on a folder), then run the same command \
-             again.",
+             again."
+                .to_owned(),
         ),
         SessionHealth::CorruptHead { reason } => (
             format!(
                 "Session {session} is damaged from its beginning ({reason}), and its first segment is not whole, so \
                  there is nothing to keep."
             ),
-            RESTORE,
+            from_a_copy(session),
         ),
         SessionHealth::CorruptTail { reason, .. } => (
             format!("Session {session} is damaged ({reason}), and no whole part of it can be kept."),
-            RESTORE,
+            from_a_copy(session),
         ),
         SessionHealth::Healthy => (
             format!("Session {session} has no damage that a repair could cut away."),
-            "`workrail store verify SESSION` says what else may be wrong.",
+            format!("`workrail store verify {session}` says what else may be wrong."),
         ),
     };
     error.message = message;

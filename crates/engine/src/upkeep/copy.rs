@@ -16,6 +16,7 @@ use workrail_model::manifest::Cursor;
 use workrail_model::plan::{ContentKey, RawSegment};
 use workrail_ports::archive::{Archived, StagedSession};
 use workrail_ports::content::ContentError;
+use workrail_ports::file_system::FsErrorKind;
 use workrail_ports::keyring::KeyringImport;
 use workrail_ports::session_store::StoreError;
 use workrail_ports::upkeep::{Upkeep, UpkeepError};
@@ -425,8 +426,18 @@ impl<S: Store + Upkeep + KeyringImport> StoreCopier<'_, S> {
     }
 
     fn lost_content(&mut self, session: SessionId, cause: &ContentError) {
-        let fix =
-            "`workrail store repair --all` on the source recomputes it where possible; then copy again.";
+        let fix = match cause {
+            ContentError::Io(refused) if refused.kind == FsErrorKind::PermissionDenied => {
+                "Give this user access to it on the source, then copy again."
+            }
+            ContentError::Io(_)
+            | ContentError::Missing { .. }
+            | ContentError::Damaged { .. }
+            | ContentError::Snapshot { .. }
+            | ContentError::Workflow { .. } => {
+                "`workrail store repair --all` on the source recomputes it where possible; then copy again."
+            }
+        };
         self.problem(session.to_string(), format!("content is lost: {cause}"), fix);
     }
 
