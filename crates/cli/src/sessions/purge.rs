@@ -54,7 +54,8 @@ pub(crate) fn run(arguments: &PurgeArguments) -> ExitCode {
 }
 
 fn purged(arguments: &PurgeArguments, format: Format) -> Result<(), Failure> {
-    let purge = Purge::new(&text(arguments)?).map_err(|error| Failure::Call(format!("Cannot purge: {error}.")))?;
+    let purge =
+        Purge::new(&text(arguments)?).map_err(|error| Failure::Call(format!("Cannot purge: {error}.")))?;
     let EngineWithStore { engine, store } = wiring::open_existing()?;
     let searched = SearchedStore::of(&store)?;
     let old = name::exact(&engine, &arguments.session)?.session;

@@ -76,7 +76,9 @@ fn pages(folder: &Utf8PathBuf, program: Command, format: Format) -> Result<(), F
     clap_mangen::generate_to(program, folder).map_err(failed)?;
     match format {
         Format::Text => {
-            output::line(&format!("Wrote the manual pages to {folder}. Read the first with `man -l {folder}/workrail.1`."));
+            output::line(&format!(
+                "Wrote the manual pages to {folder}. Read the first with `man -l {folder}/workrail.1`."
+            ));
         }
         Format::Json => output::json(&json!({ "written": folder })),
     }

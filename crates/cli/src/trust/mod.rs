@@ -203,7 +203,9 @@ fn revoke(check: Option<&str>, format: Format) -> Result<(), Failure> {
     let (file, removed) = revoked(check)?;
     match format {
         Format::Json => output::json(&json!({ "file": file.path(), "revoked": removed })),
-        Format::Text if removed.is_empty() => output::line("Nothing to revoke: no such check is trusted in this workspace."),
+        Format::Text if removed.is_empty() => {
+            output::line("Nothing to revoke: no such check is trusted in this workspace.")
+        }
         Format::Text => {
             for record in &removed {
                 output::line(&format!(

@@ -69,7 +69,10 @@ pub(super) fn degraded(
         preferred.filter(|capability| statuses.get(capability) == Some(&CapabilityStatus::Unavailable));
     missing.map(|capability| {
         let name = capability_name(capability);
-        (name, format!("`{name}` is preferred by this workflow but unavailable; the run continues without it."))
+        (
+            name,
+            format!("`{name}` is preferred by this workflow but unavailable; the run continues without it."),
+        )
     })
 }
 

@@ -71,7 +71,10 @@ impl CheckedFiles {
         let (errors, warnings, hints) = self.counts();
         let tone = if errors > 0 { Tone::Warning } else { Tone::Good };
         let files = self.all.len();
-        output::toned(tone, &format!("Files checked: {files}. Errors: {errors}, warnings: {warnings}, hints: {hints}"));
+        output::toned(
+            tone,
+            &format!("Files checked: {files}. Errors: {errors}, warnings: {warnings}, hints: {hints}"),
+        );
     }
 }
 
