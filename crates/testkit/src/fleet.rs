@@ -29,8 +29,10 @@ const ANSWER_WAIT: Duration = Duration::from_secs(300);
 pub struct Fleet {
     servers: Vec<Server>,
     tokens: Vec<String>,
-    /// Every so many calls, something strikes.
-    calls_per_strike: usize,
+    /// Something strikes after every so many answers, so that agents get on however slow the machine is.
+    answers_per_strike: usize,
+    /// The number of answers at which something strikes next.
+    next_strike: AtomicUsize,
     strikes: SyncSender<Option<usize>>,
     /// Held during an outage of everything, so that agents that noticed it do not call in vain.
     outage: RwLock<()>,
@@ -53,6 +55,7 @@ pub struct Counts {
     pub sent: AtomicUsize,
     /// Calls that were cut: whether they were recorded is unknown.
     pub cut: AtomicUsize,
+    pub answered: AtomicUsize,
     /// Answers that asked to repeat the call.
     pub refused: AtomicUsize,
     pub strikes: AtomicUsize,
@@ -70,8 +73,10 @@ enum Attempt {
     NotConnected,
     /// The request was sent, and the answer did not arrive.
     Cut,
-    /// The answer asks to repeat the call.
-    Refused,
+    /// The answer asks to repeat the call after some time.
+    Refused {
+        after: Duration,
+    },
 }
 
 /// Where strikes are announced: the index of a server with a call in flight.
@@ -80,13 +85,15 @@ pub struct Strikes(Receiver<Option<usize>>);
 
 impl Fleet {
     /// Starts a server on each machine. Agents use the tokens in turns.
-    pub fn start(machines: Vec<Home>, tokens: usize, calls_per_strike: usize) -> (Self, Strikes) {
+    pub fn start(machines: Vec<Home>, tokens: usize, answers_per_strike: usize) -> (Self, Strikes) {
         let token = |number| access_token(&machines[0], &format!("agent-{number}"), "agent");
         let tokens = (0..tokens).map(token).collect();
         let servers = machines.into_iter().map(Server::start).collect();
         let (strikes, receiver) = sync_channel(1);
         let (outage, counts) = (RwLock::default(), Counts::default());
-        (Self { servers, tokens, calls_per_strike, strikes, outage, counts }, Strikes(receiver))
+        let next_strike = AtomicUsize::new(answers_per_strike);
+        let fleet = Self { servers, tokens, answers_per_strike, next_strike, strikes, outage, counts };
+        (fleet, Strikes(receiver))
     }
 
     pub fn counts(&self) -> &Counts {
@@ -104,21 +111,27 @@ impl Fleet {
             match self.attempt(agent, at % self.servers.len(), tool, arguments) {
                 Attempt::Answered(reply) => return *reply,
                 Attempt::NotConnected => thread::yield_now(),
-                Attempt::Cut | Attempt::Refused => {
-                    // Returns at once, unless everything is down.
-                    drop(self.outage.read().unwrap());
-                    thread::yield_now();
+                Attempt::Cut => self.wait_for_outage(),
+                Attempt::Refused { after } => {
+                    self.wait_for_outage();
+                    // A client does as it is asked: without this, agents that are refused would call all the time.
+                    thread::sleep(after);
                 }
             }
         }
         unreachable!("there is always another server")
     }
 
+    /// Returns at once, unless everything is down.
+    fn wait_for_outage(&self) {
+        drop(self.outage.read().unwrap());
+    }
+
     /// Makes a call once; `None` if it was not answered.
     pub fn call_once(&self, agent: usize, at: usize, tool: &str, arguments: &Value) -> Option<ToolReply> {
         match self.attempt(agent, at % self.servers.len(), tool, arguments) {
             Attempt::Answered(reply) => Some(*reply),
-            Attempt::NotConnected | Attempt::Cut | Attempt::Refused => None,
+            Attempt::NotConnected | Attempt::Cut | Attempt::Refused { .. } => None,
         }
     }
 
@@ -131,11 +144,8 @@ impl Fleet {
             server.in_flight.fetch_add(1, Ordering::Relaxed);
             let in_flight = self.counts.in_flight.fetch_add(1, Ordering::Relaxed) + 1;
             self.counts.in_flight_max.fetch_max(in_flight, Ordering::Relaxed);
-            let sent = self.counts.sent.fetch_add(1, Ordering::Relaxed) + 1;
-            if sent.is_multiple_of(self.calls_per_strike) {
-                // If the last strike is still being carried out, this one is left out.
-                let _ = self.strikes.try_send(Some(at));
-            }
+            self.counts.sent.fetch_add(1, Ordering::Relaxed);
+            self.strike_if_due(at);
             let answer = receive(&mut stream);
             server.in_flight.fetch_sub(1, Ordering::Relaxed);
             self.counts.in_flight.fetch_sub(1, Ordering::Relaxed);
@@ -151,10 +161,23 @@ impl Fleet {
         };
         match attempt {
             Attempt::Cut => drop(self.counts.cut.fetch_add(1, Ordering::Relaxed)),
-            Attempt::Refused => drop(self.counts.refused.fetch_add(1, Ordering::Relaxed)),
-            Attempt::Answered(_) | Attempt::NotConnected => {}
+            Attempt::Refused { .. } => drop(self.counts.refused.fetch_add(1, Ordering::Relaxed)),
+            Attempt::Answered(_) => drop(self.counts.answered.fetch_add(1, Ordering::Relaxed)),
+            Attempt::NotConnected => {}
         }
         attempt
+    }
+
+    /// Announces a strike at a server that was just sent a call.
+    fn strike_if_due(&self, at: usize) {
+        let (answered, next) = (&self.counts.answered, &self.next_strike);
+        let due = next.load(Ordering::Relaxed);
+        let after = answered.load(Ordering::Relaxed) + self.answers_per_strike;
+        let is_due = answered.load(Ordering::Relaxed) >= due;
+        if is_due && next.compare_exchange(due, after, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+            // If the last strike is still being carried out, this one is left out.
+            let _ = self.strikes.try_send(Some(at));
+        }
     }
 
     /// Kills a server as a crash would, with whatever it is working on, and starts another in its place.
@@ -246,13 +269,19 @@ fn receive(stream: &mut TcpStream) -> Result<HttpResponse, Error> {
 fn read(answer: &HttpResponse) -> Attempt {
     match answer.status {
         // Too many requests, or no answer from the store.
-        429 | 503 => return Attempt::Refused,
+        429 | 503 => {
+            let seconds = answer.head.lines().find_map(|line| line.strip_prefix("retry-after: "));
+            let seconds = seconds.map_or(0, |seconds| seconds.parse().unwrap());
+            return Attempt::Refused { after: Duration::from_secs(seconds) };
+        }
         status => assert_eq!(status, 200, "{}", answer.body),
     }
     let reply = ToolReply::read(&answer.body);
-    let retry = reply.structured["retry"]["kind"].as_str().unwrap_or_default();
-    match reply.is_error && retry.starts_with("retryable") {
-        true => Attempt::Refused,
+    let retry = &reply.structured["retry"];
+    match reply.is_error && retry["kind"].as_str().is_some_and(|kind| kind.starts_with("retryable")) {
+        true => {
+            Attempt::Refused { after: Duration::from_millis(retry["afterMs"].as_u64().unwrap_or_default()) }
+        }
         false => Attempt::Answered(Box::new(reply)),
     }
 }

@@ -16,9 +16,9 @@ use crate::load::{self, Acknowledged, Effort, assert_recorded, run_agents};
 use crate::recorded::{self, note};
 
 fn effort() -> Effort {
-    let (agents, seconds, strikes_min, calls_per_strike) =
+    let (agents, seconds, strikes_min, answers_per_strike) =
         if is_full() { (200, 600, 20, 600) } else { (12, 4, 3, 80) };
-    Effort { agents, time: Duration::from_secs(seconds), strikes_min, calls_per_strike }
+    Effort { agents, time: Duration::from_secs(seconds), strikes_min, answers_per_strike }
 }
 
 #[test]
@@ -71,7 +71,7 @@ fn lost_by(bytes: Bytes) -> Option<usize> {
     let database = cluster.database();
     let proxy = Proxy::start_with(cluster.socket_folder(), bytes);
     let through = format!("postgres://{ROLE}@/{database}?host={}&tenant=team", proxy.folder().display());
-    let effort = Effort { agents: 8, time: Duration::ZERO, strikes_min: 1, calls_per_strike: 60 };
+    let effort = Effort { agents: 8, time: Duration::ZERO, strikes_min: 1, answers_per_strike: 60 };
     let (fleet, strikes) = load::fleet(&through, &effort);
     let is_killed = AtomicBool::new(false);
     let strike = |_| {

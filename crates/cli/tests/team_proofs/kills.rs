@@ -11,7 +11,7 @@ use crate::load::{self, Effort, assert_recorded, run_agents};
 
 fn effort() -> Effort {
     let (agents, seconds, strikes_min) = if is_full() { (200, 600, 100) } else { (12, 4, 5) };
-    Effort { agents, time: Duration::from_secs(seconds), strikes_min, calls_per_strike: 25 }
+    Effort { agents, time: Duration::from_secs(seconds), strikes_min, answers_per_strike: 25 }
 }
 
 #[test]

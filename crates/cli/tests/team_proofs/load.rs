@@ -18,14 +18,14 @@ use crate::recorded::{self, note};
 pub(crate) const SERVERS: usize = 4;
 pub(crate) const STEPS: usize = 3;
 /// Few enough that a token's limits are rarely reached: an answer that says so is one more to repeat.
-const AGENTS_PER_TOKEN: usize = 8;
+const AGENTS_PER_TOKEN: usize = 4;
 
 /// How many agents work at the same time, for how long, and how often something strikes meanwhile.
 pub(crate) struct Effort {
     pub(crate) agents: usize,
     pub(crate) time: Duration,
     pub(crate) strikes_min: usize,
-    pub(crate) calls_per_strike: usize,
+    pub(crate) answers_per_strike: usize,
 }
 
 /// A run, and its acknowledged notes in order.
@@ -37,7 +37,7 @@ pub(crate) struct Acknowledged {
 /// Servers on their own machines, with enough tokens for the agents.
 pub(crate) fn fleet(address: &str, effort: &Effort) -> (Fleet, Strikes) {
     let machines = (0..SERVERS).map(|_| Home::new(PROGRAM).with("WORKRAIL_STORE", address)).collect();
-    Fleet::start(machines, effort.agents.div_ceil(AGENTS_PER_TOKEN), effort.calls_per_strike)
+    Fleet::start(machines, effort.agents.div_ceil(AGENTS_PER_TOKEN), effort.answers_per_strike)
 }
 
 /// An agent that finishes a run starts another, until its time is up and something struck often enough.
