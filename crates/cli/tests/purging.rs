@@ -171,7 +171,7 @@ fn a_session_written_to_meanwhile_is_not_replaced() {
     let mut terminal = home.at_a_terminal(&["session", "purge", &run, "--text", SECRET]);
     let (mut keyboard, mut screen) = (terminal.stdin.take().unwrap(), terminal.stdout.take().unwrap());
     let mut shown = Vec::new();
-    while !String::from_utf8_lossy(&shown).contains("to replace it by a copy") {
+    while !String::from_utf8_lossy(&shown).contains("without the text:") {
         let mut byte = [0];
         screen.read_exact(&mut byte).unwrap();
         shown.push(byte[0]);

@@ -79,7 +79,7 @@ fn purged(arguments: &PurgeArguments, format: Format) -> Result<(), Failure> {
     }
     let answers: Vec<String> =
         seen.runs.iter().map(|run| run.label.clone()).chain([old.to_string()]).collect();
-    let prompt = "Type the session's id or a run's label to replace it by a copy without the text:";
+    let prompt = "Type the session's id or a run's label to replace it with a copy without the text:";
     confirm::typed(UserConfirmation::given_if(arguments.yes), prompt, &answers)?;
     let new = engine.import(&mut BufReader::new(copy.file), ImportMode::AsNew)?;
     let found = searched.in_session(new.session, &purge);

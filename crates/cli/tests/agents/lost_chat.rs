@@ -145,10 +145,11 @@ fn a_run_of_a_damaged_session_is_reported_as_damaged_and_not_unknown() {
     let refused = asked(json!({ "run": label(&lost) }));
     assert_eq!(refused.code(), "SESSION_NOT_FOUND", "{}", refused.text);
     assert_text(&home, "run_that_may_be_damaged", &refused.text);
-    for run in [label(&lost), lost.structured["run"]["runId"].as_str().unwrap().to_owned()] {
+    let run_id = lost.structured["run"]["runId"].as_str().unwrap().to_owned();
+    for (by, run) in [("label", label(&lost)), ("id", run_id)] {
         let unread = Agent::of(&home).call("read_run", json!({ "run": run }));
         assert_eq!(unread.code(), "SESSION_NOT_FOUND", "{}", unread.text);
-        assert!(unread.text.contains("1 session is damaged or unreadable"), "{}", unread.text);
+        assert_text(&home, &format!("read_run_by_{by}_that_may_be_damaged"), &unread.text);
         assert_eq!(unread.structured["details"]["unhealthySessions"], json!(1), "{}", unread.text);
     }
     assert_eq!(asked(json!({ "sessionId": session })).code(), "SESSION_CORRUPT");

@@ -283,6 +283,16 @@ pub(crate) fn pages(reply: &ToolReply) -> Vec<String> {
         .collect()
 }
 
+/// Everything that `doctor` warns about, each with what to do.
+pub(crate) fn warnings_of_doctor(home: &Home) -> String {
+    let findings = home.run(&["doctor", "--json"]).json()["findings"].as_array().unwrap().clone();
+    let said = findings.iter().filter(|finding| finding["level"] != "ok").map(|finding| {
+        let part = |name: &str| finding[name].as_str().unwrap_or_default().to_owned();
+        format!("{}: {}\n  {}\n", part("level"), part("what"), part("fix"))
+    });
+    said.collect()
+}
+
 /// Makes the next call without the context that could contain the answer.
 pub(crate) fn next_without_answer(client: &mut McpClient, reply: &ToolReply) -> ToolReply {
     let mut arguments = with_own_words(&reply.structured["nextCall"]["arguments"]);

@@ -1,5 +1,6 @@
 //! Attacks by an agent with a shell on a gate that requires a passkey: none of them counts as a person (G97, G98).
 
+use std::fmt::Write as _;
 use std::fs;
 
 use serde_json::{Value, json};
@@ -8,7 +9,7 @@ use workrail_testkit::home::Home;
 use workrail_testkit::mcp_client::{McpClient, ToolReply};
 
 use crate::forge::{events_of, reattest, recommit, renumber};
-use crate::harness::{Console, Response, home, next, run_id, session_id, start};
+use crate::harness::{Console, Response, home, next, run_id, session_id, start, warnings_of_doctor};
 use crate::passkeys::{decisions, encoded};
 use crate::wording::assert_text;
 
@@ -303,13 +304,14 @@ fn a_reset_stays_visible_forever() {
     assert_eq!(stage.console.enrol("New", &fresh, None).status, 303);
     assert_eq!(stage.console.act_signed(&stage.run, "approve", &[], &mut fresh).status, 303);
     assert_eq!(decisions(&stage.home, &stage.run)[0]["data"]["proof"]["key"]["resets"], 1);
-    let verify = stage.home.done(&["store", "verify"]).out;
-    let doctor = stage.home.run(&["doctor"]).out;
-    let page = stage.console.page("/settings/passkeys").body;
-    let log = stage.home.done(&["log", &stage.run]).out;
-    let report = stage.home.done(&["report", &stage.run]).out;
-    for shown in [verify, doctor, page, log, report] {
-        assert!(shown.contains("reset"), "{shown}");
+    for (name, shown) in [
+        ("verify", stage.home.done(&["store", "verify"]).out),
+        ("doctor", warnings_of_doctor(&stage.home)),
+        ("console", stage.console.page("/settings/passkeys").words()),
+        ("log", stage.home.done(&["log", &stage.run]).out),
+        ("report", stage.home.done(&["report", &stage.run]).out),
+    ] {
+        assert_text(&stage.home, &format!("{name}_after_a_reset_of_passkeys"), &shown);
     }
 }
 
@@ -318,17 +320,19 @@ fn a_changed_passkey_log_is_damage_and_no_key_is_trusted() {
     let mut stage = stage();
     let path = stage.home.data().join("keys/passkeys.jsonl");
     let log = fs::read_to_string(&path).unwrap();
-    for changed in
-        [log.replace("Laptop", "Laptoq"), log.replace('\n', ""), format!("{log}{log}"), log[1..].to_owned()]
-    {
-        let is_only_renamed = changed.contains("Laptoq");
+    for (change, changed) in [
+        ("renamed", log.replace("Laptop", "Laptoq")),
+        ("joined", log.replace('\n', "")),
+        ("doubled", format!("{log}{log}")),
+        ("cut", log[1..].to_owned()),
+    ] {
         fs::write(&path, &changed).unwrap();
         let verified = stage.home.run(&["store", "verify", "--json"]).json();
-        let doctor = stage.home.run(&["doctor"]).out;
         // No later line names the first line's digest, so only its name can be changed.
-        if !is_only_renamed {
+        if change != "renamed" {
             assert_eq!(verified["problems"][0]["subject"], "keys/passkeys.jsonl", "{verified}");
-            assert!(doctor.contains("passkey log"), "{doctor}");
+            let doctor = warnings_of_doctor(&stage.home);
+            assert_text(&stage.home, &format!("doctor_with_a_passkey_log_that_was_{change}"), &doctor);
             stage.is_closed("a damaged log");
         }
     }
@@ -450,21 +454,27 @@ fn a_bundle_with_a_forged_approval_is_reported_and_opens_nothing() {
     let mut stage = stage();
     let label = stage.blocked.structured["run"]["label"].as_str().unwrap().to_owned();
     assert_eq!(stage.console.act_signed(&stage.run, "approve", &[], &mut stage.key).status, 303);
+    let (genuine, _) = forged(&stage, |_| {});
+    let mut said = String::new();
     for (forgery, change) in FORGERIES {
         let (elsewhere, verified) = forged(&stage, |bundle| {
             let at = events_of(bundle, "approval_recorded")[0];
             change(&mut bundle["session"]["events"][at]);
         });
         assert_eq!(verified["counts"]["problems"], 1, "{forgery}: {verified}");
-        assert!(
-            verified["problems"][0]["problem"].as_str().unwrap().contains("not proven"),
-            "{forgery}: {verified}"
-        );
-        let report = elsewhere.done(&["report", &label]).out;
-        assert!(report.contains("warning: not proven"), "{forgery}: {report}");
-        assert!(elsewhere.done(&["log", &label]).out.contains("not proven"), "{forgery}");
+        let problem = verified["problems"][0]["problem"].as_str().unwrap();
+        writeln!(said, "{forgery}\n  verify: {problem}").unwrap();
+        for command in ["report", "log"] {
+            let shown = |home: &Home| home.done(&[command, &label]).out;
+            let (before, after) = (shown(&genuine), shown(&elsewhere));
+            let changed: Vec<&str> =
+                after.lines().filter(|line| !before.lines().any(|own| own == *line)).map(str::trim).collect();
+            assert!(!changed.is_empty(), "{forgery}: {command} does not show it");
+            writeln!(said, "  {command}: {}", changed.join("\n    ")).unwrap();
+        }
         assert!(!is_open(&elsewhere, &label), "{forgery}");
     }
+    assert_text(&stage.home, "forged_approvals", &said);
     let (elsewhere, _) = forged(&stage, |bundle| {
         let at = events_of(bundle, "approval_recorded")[0];
         let data = bundle["session"]["events"][at]["data"].as_object_mut().unwrap();

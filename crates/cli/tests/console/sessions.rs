@@ -72,7 +72,6 @@ fn a_run_in_a_damaged_session_is_marked_everywhere_and_offers_only_what_works() 
     for path in [format!("/session/{session}"), format!("/run/{run}")] {
         let page = console.page(&path);
         assert_eq!(actions(&page.body), kept_or_deleted, "{path}");
-        assert!(!page.body.contains("Continue from here"), "{path}");
         let token = page.field("token");
         assert_eq!(console.post(&kept_or_deleted[0], &format!("token={token}")).status, 303, "{path}");
         assert_eq!(
@@ -196,7 +195,8 @@ fn filters_are_in_the_address_and_lists_have_pages() {
     assert_eq!(cards("/?status=needs_me&page=2"), 5);
     assert_eq!(cards("/?status=needs_me&page=99"), 5, "a page beyond the last is the last");
     assert_eq!(cards("/?q=number+24."), 1);
-    assert_text(&home, "console_list_without_matches", &console.page("/?q=zzz").words());
+    // Longer than what a random id can contain by chance.
+    assert_text(&home, "console_list_without_matches", &console.page("/?q=nothing-like-this").words());
     assert_eq!(cards("/?status=needs_me&workspace=unknown"), 20, "the project is not a repository");
     assert_eq!(cards("/?status=needs_me&workspace=here"), 0);
     assert_eq!(cards("/?status=needs_me&tag=coding"), 0);
@@ -262,7 +262,8 @@ fn a_session_written_to_while_its_deletion_is_held_is_kept() {
     let mut live = console.live("/");
     assert_eq!(console.post(&format!("/session/{session}/delete"), &format!("token={token}")).status, 303);
     next(&mut client, &first);
-    live.part("held", |html| html.contains("was not deleted"));
+    // A refused deletion has this button; the page's text is compared below.
+    live.part("held", |html| html.contains(">Dismiss<"));
     assert_eq!(console.get(&format!("/session/{session}")).status, 200);
     assert_text(&home, "console_after_a_deletion_that_failed", &console.page("/").words());
 }
@@ -310,7 +311,7 @@ fn a_complete_run_offers_nothing_to_continue() {
     assert_text(&home, "console_started_run", &console.page(&path).words());
     let done = next(&mut client, &first);
     assert_eq!(done.structured["isComplete"], true, "{}", done.structured);
-    assert!(!console.page(&path).body.contains("Continue from here"));
+    assert_text(&home, "console_complete_run", &console.page(&path).words());
 }
 
 #[test]
@@ -332,6 +333,7 @@ fn a_run_page_reads_only_the_notes_of_the_point_it_shows() {
         std::fs::remove_file(entry.unwrap().path()).unwrap();
     }
     let console = Console::open(&home);
-    assert!(!console.page(&format!("/run/{run}")).body.contains("cannot be read"));
+    let elsewhere = console.page(&format!("/run/{run}"));
+    assert_text(&home, "console_point_without_the_notes_that_are_gone", &elsewhere.words());
     assert_text(&home, "console_point_whose_notes_are_gone", &console.page(&at_root).words());
 }

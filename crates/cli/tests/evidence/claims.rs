@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use workrail_testkit::home::Home;
 use workrail_testkit::mcp_client::{McpClient, ToolReply};
 
+use super::wording::assert_text;
 use super::{home, start_of};
 
 /// A workflow whose second step requires a report of checks.
@@ -94,9 +95,9 @@ fn tests_that_no_hook_saw_are_contradicted_in_the_reply_and_at_the_end() {
     let next =
         prove(&mut client, &at, json!([{ "name": "unit", "result": "passed", "command": "make test" }]));
     insta::assert_snapshot!("nothing_ran", contradictions(&next));
-    assert!(next.string("text").contains("saw no command in this step"), "{}", next.string("text"));
+    assert_text(&home, "reply_to_a_contradicted_claim", &next.string("text"));
     let done = client.next(&next);
-    assert!(done.string("text").contains("saw no command in this step"), "told again at the end");
+    assert_text(&home, "end_of_a_run_with_a_contradicted_claim", &done.string("text"));
     let report = home.done(&["report", &at.label(), "--format", "json"]).json();
     assert_eq!(report["runs"][0]["gaps"][0]["reason"]["detail"], "claim_contradicted");
 }
@@ -156,8 +157,7 @@ fn a_report_says_for_every_statement_how_it_is_known() {
     client.next(&next);
     let run = at.label();
     let markdown = home.done(&["report", &run, "--format", "md"]).out;
-    assert_eq!(markdown.matches("Notes, claimed").count(), 3, "{markdown}");
-    assert!(markdown.contains("| passed | unit | make test | observed |"), "{markdown}");
+    assert_text(&home, "report_with_grades", &markdown);
     let json = home.done(&["report", &run, "--format", "json"]).json();
     let nodes = json["runs"][0]["nodes"].as_array().unwrap().iter();
     let outputs: Vec<&Value> = nodes
@@ -165,6 +165,5 @@ fn a_report_says_for_every_statement_how_it_is_known() {
         .flat_map(|attempt| attempt["outputs"].as_array().unwrap())
         .collect();
     assert!(outputs.len() == 4 && outputs.iter().all(|output| output["grade"] == "claimed"), "{outputs:?}");
-    let log = home.done(&["log", &run]).out;
-    assert!(log.contains("claimed: All tests pass.") && log.contains("observed: ran `make test`"), "{log}");
+    assert_text(&home, "log_with_grades", &home.done(&["log", &run]).out);
 }

@@ -5,6 +5,8 @@
 mod claims;
 mod replayed;
 mod scope;
+#[path = "../wording/mod.rs"]
+mod wording;
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
@@ -13,6 +15,8 @@ use std::process::Command;
 use serde_json::{Value, json};
 use workrail_testkit::home::Home;
 use workrail_testkit::mcp_client::{McpClient, ToolReply, with_own_words};
+
+use wording::assert_text;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_workrail");
 
@@ -40,6 +44,9 @@ fn git(home: &Home, arguments: &[&str]) -> String {
         .current_dir(home.project())
         .env("HOME", home.home())
         .env("GIT_CONFIG_NOSYSTEM", "1")
+        // Commits are the same in every run.
+        .env("GIT_AUTHOR_DATE", "2026-01-02T03:04:05Z")
+        .env("GIT_COMMITTER_DATE", "2026-01-02T03:04:05Z")
         .output()
         .unwrap();
     assert!(ran.status.success(), "git {arguments:?}: {}", String::from_utf8_lossy(&ran.stderr));
@@ -227,8 +234,7 @@ fn a_hooks_observation_is_recorded_with_the_step() {
     let seen = evidence(&home, &first.label());
     let observed = seen.iter().find(|one| one["grade"] == "observed").unwrap();
     assert_eq!(observed["evidence"]["command"], "cargo test");
-    let shown = home.done(&["log", &first.label()]).out;
-    assert!(shown.contains("observed: ran `cargo test` (exit code 0, 1.2 s)"), "{shown}");
+    assert_text(&home, "log_with_an_observed_command", &home.done(&["log", &first.label()]).out);
     home.done(&["store", "verify"]);
 
     // A bundle includes it, with its content.

@@ -85,6 +85,7 @@ fn purge() {
     client.close();
     stage.say(&["session", "purge", &first, "--text", "hunter3"]);
     stage.say_both(&["session", "purge", &first, "--text", "hunter2"]);
+    stage.type_line(&["session", "purge", &first, "--text", "hunter2"], "yes");
     stage.say(&["session", "purge", &first, "--text", "hunter2", "--yes"]);
     stage.say(&["session", "purge", &second, "--text", "hunter2", "--yes", "--json"]);
     stage.say(&["session", "purge", "no-such", "--text", "hunter2"]);

@@ -75,8 +75,10 @@ fn an_unobtainable_lock_is_reported() {
             fs::create_dir(&path).unwrap();
         }
         let found = problem(&copy.run(&["store", "verify", "--json"]), lock);
-        let expected = if is_denied { "chmod u+rw" } else { "out of the data directory" };
-        assert!(found["fix"].as_str().unwrap().contains(expected), "{lock}: {found}");
+        let name = if is_denied { "fix_of_a_denied_lock" } else { "fix_of_a_folder_in_place_of_a_lock" };
+        let fix = found["fix"].as_str().unwrap().replace(lock, "LOCK");
+        let data = copy.data().to_string_lossy().into_owned();
+        assert_text(&home, name, &fix.replace(&data, "DATA"));
         let doctor = copy.run(&["doctor"]);
         assert!(doctor.code == 1 && doctor.out.contains(lock), "{lock}: {doctor:?}");
     }
@@ -96,22 +98,22 @@ fn a_link_in_the_place_of_a_session_is_reported_as_such() {
     for scope in scopes {
         let verified = home.run(scope);
         assert_eq!(verified.json()["problems"].as_array().map(Vec::len), Some(1), "{verified:?}");
-        assert!(problem(&verified, &path)["fix"].as_str().unwrap().contains("link"), "{verified:?}");
+        let fix = problem(&verified, &path)["fix"].as_str().unwrap().to_owned();
+        assert_text(&home, "fix_of_a_link_in_place_of_a_session", &fix);
     }
-    let shown = home.run(&["show", &id]);
-    assert!(format!("{shown:?}").contains("a link is in the place"), "{shown:?}");
-    let commands: [&[&str]; 3] = [
+    let commands: [&[&str]; 4] = [
+        &["show", &id],
         &["store", "repair", &id, "--dry-run"],
         &["store", "repair", &id, "--yes"],
         &["session", "delete", &id, "--yes"],
     ];
+    let mut said = String::new();
     for command in commands {
         let refused = home.run(command);
-        let said = format!("{refused:?}");
-        assert!(refused.code != 0, "{command:?}: {said}");
-        assert!(said.contains("a link is in the place"), "{command:?}: {said}");
-        assert!(said.contains("replace it with the folder"), "{command:?}: {said}");
+        assert!(refused.code != 0, "{command:?}: {refused:?}");
+        said += &format!("$ workrail {}\n{}{}\n", command.join(" "), refused.out, refused.err);
     }
+    assert_text(&home, "link_in_place_of_a_session", &said);
     fs::remove_file(&folder).unwrap();
     fs::rename(&elsewhere, &folder).unwrap();
     assert_eq!(home.run(&["store", "verify"]).code, 0);
@@ -170,8 +172,9 @@ fn unreadable_content_needs_a_permission_and_not_a_repair() {
     for lost in lost {
         assert_text(&home, "fix_of_a_denied_file", lost["fix"].as_str().unwrap());
     }
-    let said = copy.run(&["store", "repair", "--all"]);
-    assert!(said.out.contains("chmod u+r") && !said.out.contains("BACKUP"), "{said:?}");
+    let repaired = copy.run(&["store", "repair", "--all"]).out;
+    let data = copy.data().to_string_lossy().into_owned();
+    assert_text(&home, "repair_of_denied_content", &repaired.replace(&data, "DATA"));
     for blob in &blobs {
         allow(blob);
     }

@@ -120,7 +120,7 @@ impl Passkeys {
         let lines = log.split_inclusive(|byte| *byte == b'\n');
         for (index, line) in lines.enumerate() {
             let damage = |problem: String| LogDamage { line: index + 1, problem };
-            let line = line.strip_suffix(b"\n").ok_or_else(|| damage("it has no end".to_owned()))?;
+            let line = line.strip_suffix(b"\n").ok_or_else(|| damage("it is incomplete".to_owned()))?;
             keys.apply(line).map_err(damage)?;
         }
         Ok(keys)
