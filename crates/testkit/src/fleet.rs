@@ -204,21 +204,23 @@ impl Fleet {
     /// Runs agents at the same time and carries out strikes until the last agent ends; returns what the agents return.
     pub fn under_load<T: Send>(
         &self,
-        strikes: &Strikes,
+        strikes: Strikes,
         agents: usize,
         strike: impl Fn(usize) + Sync,
         agent: impl Fn(usize) -> T + Sync,
     ) -> Vec<T> {
         let (strike, agent) = (&strike, &agent);
-        thread::scope(|scope| {
+        // Moved here: if a strike fails, the receiver is dropped, and nobody waits for it.
+        thread::scope(move |scope| {
+            let Strikes(strikes) = strikes;
             let agents: Vec<_> = (0..agents).map(|number| scope.spawn(move || agent(number))).collect();
             // A receiver is used by one thread, so this thread strikes and another waits for the agents.
             let waiting = scope.spawn(move || {
                 let ended: Vec<_> = agents.into_iter().map(|agent| agent.join()).collect();
-                self.strikes.send(None).unwrap();
+                let _ = self.strikes.send(None);
                 ended
             });
-            while let Ok(Some(at)) = strikes.0.recv() {
+            while let Ok(Some(at)) = strikes.recv() {
                 strike(at);
             }
             waiting.join().unwrap().into_iter().map(Result::unwrap).collect()

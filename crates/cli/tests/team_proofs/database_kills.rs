@@ -28,7 +28,7 @@ fn figure_a_killed_database_loses_nothing_that_agents_were_acknowledged() {
     let effort = effort();
     let (fleet, strikes) = load::fleet(&cluster.address(&database, ROLE, "team"), &effort);
     let begun = Instant::now();
-    let done = run_agents(&fleet, &strikes, &effort, |_| {
+    let done = run_agents(&fleet, strikes, &effort, |_| {
         fleet.during_outage(|| {
             cluster.kill();
             cluster.restart();
@@ -79,7 +79,7 @@ fn lost_by(bytes: Bytes) -> Option<usize> {
             fleet.during_outage(|| cluster.kill());
         }
     };
-    let agents = fleet.under_load(&strikes, effort.agents, strike, |agent| work_until_the_end(&fleet, agent));
+    let agents = fleet.under_load(strikes, effort.agents, strike, |agent| work_until_the_end(&fleet, agent));
     assert!(is_killed.into_inner(), "the agents ended before PostgreSQL was killed");
     cluster.restart();
     let recorded = recorded::all_in_database(&cluster, &database);

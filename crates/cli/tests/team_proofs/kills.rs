@@ -21,7 +21,7 @@ fn figure_killed_servers_lose_nothing_acknowledged_and_apply_nothing_twice() {
     let effort = effort();
     let (fleet, strikes) = load::fleet(&cluster.address(&database, ROLE, "team"), &effort);
     let begun = Instant::now();
-    let done = run_agents(&fleet, &strikes, &effort, |at| fleet.kill_server(at));
+    let done = run_agents(&fleet, strikes, &effort, |at| fleet.kill_server(at));
     let took = begun.elapsed();
     assert_recorded(&cluster, &database, &done);
     let verified = fleet.machine().done(&["store", "verify", "--json"]).json();

@@ -20,6 +20,9 @@ pub(crate) const STEPS: usize = 3;
 /// Few enough that a token's limits are rarely reached: an answer that says so is one more to repeat.
 const AGENTS_PER_TOKEN: usize = 4;
 
+/// How much longer than planned agents work if nothing struck often enough, before the proof fails.
+const STRIKES_WAIT: Duration = Duration::from_secs(300);
+
 /// How many agents work at the same time, for how long, and how often something strikes meanwhile.
 pub(crate) struct Effort {
     pub(crate) agents: usize,
@@ -43,13 +46,14 @@ pub(crate) fn fleet(address: &str, effort: &Effort) -> (Fleet, Strikes) {
 /// An agent that finishes a run starts another, until its time is up and something struck often enough.
 pub(crate) fn run_agents(
     fleet: &Fleet,
-    strikes: &Strikes,
+    strikes: Strikes,
     effort: &Effort,
     strike: impl Fn(usize) + Sync,
 ) -> Vec<Acknowledged> {
     let begun = Instant::now();
     let another = |_: &usize| {
-        begun.elapsed() < effort.time || fleet.counts().strikes.load(Ordering::Relaxed) < effort.strikes_min
+        let is_struck = fleet.counts().strikes.load(Ordering::Relaxed) >= effort.strikes_min;
+        begun.elapsed() < if is_struck { effort.time } else { effort.time + STRIKES_WAIT }
     };
     let runs = fleet.under_load(strikes, effort.agents, strike, |agent| -> Vec<Acknowledged> {
         (0..).take_while(another).map(|run| work(fleet, agent, run)).collect()
