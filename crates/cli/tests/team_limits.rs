@@ -1,7 +1,5 @@
 //! What a member may do at most, and where a team's server listens (G115).
 
-#![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
-
 use std::process::Stdio;
 
 use serde_json::json;
