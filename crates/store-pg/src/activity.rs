@@ -39,15 +39,31 @@ fn number(value: i64) -> Result<Activity, StoreError> {
 }
 
 impl ActivityCounter for PgStore {
-    /// Does not wait for the disk: a number that a crash takes back was in no durable event, because committing an
+    /// A thread that holds a session gets the number that was reserved when it locked it. Does not wait for the disk: a number that a crash takes back was in no durable event, because committing an
     /// event also makes everything before it durable.
     fn next(&self) -> Result<Activity, StoreError> {
-        let row = self.within(Purpose::WritingLoosely, |transaction| transaction.query_opt(NEXT, &[]));
-        number(row.map_err(|error| failed(&error))?.map_or(-1, |row| row.get(0)))
+        self.loans.take_number().map_or_else(|| self.next_number(), Ok)
     }
 }
 
 impl PgStore {
+    /// Always on a connection of its own: the counter's row would stay locked as long as a session.
+    fn next_number(&self) -> Result<Activity, StoreError> {
+        let row = self.apart(Purpose::WritingLoosely, |transaction| transaction.query_opt(NEXT, &[]));
+        number(row.map_err(|error| failed(&error))?.map_or(-1, |row| row.get(0)))
+    }
+
+    /// A number for a session that is about to be locked. `None` if the server cannot write, such as one with a full disk:
+    /// the holder may only want to read.
+    pub(crate) fn reserved_number(&self) -> Result<Option<Activity>, StoreError> {
+        let row = self.apart(Purpose::WritingLoosely, |transaction| transaction.query_opt(NEXT, &[]));
+        match row {
+            Ok(row) => number(row.map_or(-1, |row| row.get(0))).map(Some),
+            Err(error @ StatementError::Database(_)) if !error.is_lost() => Ok(None),
+            Err(error) => Err(failed(&error)),
+        }
+    }
+
     pub(crate) fn counted_so_far(&self) -> Result<Activity, StoreError> {
         let sql = "SELECT number FROM workrail.activity";
         let row = self.within(Purpose::Reading, |transaction| transaction.query_opt(sql, &[]));

@@ -20,6 +20,7 @@ mod error;
 mod index;
 mod inspect;
 mod keys;
+mod loan;
 mod log;
 mod open;
 mod passkeys;

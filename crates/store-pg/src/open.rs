@@ -12,6 +12,7 @@ use crate::address::{DatabaseAddress, Password, TenantName};
 use crate::connection::{Connection, Endpoint};
 use crate::error::StatementError;
 use crate::index::CachedCounts;
+use crate::loan::Loans;
 use crate::log::Position;
 use crate::pool::{Pool, PoolUse};
 use crate::schema;
@@ -87,6 +88,8 @@ pub struct PgStore {
     /// Sessions that this process has locked: its other threads wait here, without using a connection.
     pub(crate) held: Mutex<BTreeSet<SessionId>>,
     pub(crate) released: Condvar,
+    /// Connections of locked sessions, lent to the threads that hold them.
+    pub(crate) loans: Loans,
     /// How far this process has validated each log.
     pub(crate) validated: Mutex<BTreeMap<SessionId, Position>>,
     /// The last counts of sessions and runs.
@@ -128,6 +131,7 @@ impl PgStore {
             wrapping: None,
             held: Mutex::default(),
             released: Condvar::new(),
+            loans: Loans::default(),
             validated: Mutex::default(),
             counted: Mutex::default(),
         })
@@ -148,22 +152,49 @@ impl PgStore {
         [self.writers.in_use("writers"), self.others.in_use("others")]
     }
 
+    /// Begins a transaction. A thread that holds a session continues the session's own, and so ends its lock.
     pub(crate) fn begin(&self, purpose: Purpose) -> Result<Transaction<'_>, StatementError> {
-        Transaction::begin(&self.others, &self.tenant, purpose)
+        match self.loans.take() {
+            Some((_, connection)) => Ok(Transaction::resumed(&self.writers, connection)),
+            None => Transaction::begin(&self.others, &self.tenant, purpose),
+        }
     }
 
-    /// Runs one short transaction. A thread that already holds one of these connections must not call this, so that
-    /// threads cannot deadlock.
+    /// Runs one short transaction, or the statements of one within that of the session that this thread holds. `work`
+    /// must not call this, so that threads cannot deadlock.
     pub(crate) fn within<T>(
         &self,
         purpose: Purpose,
         work: impl FnOnce(&mut Transaction<'_>) -> Result<T, StatementError>,
     ) -> Result<T, StatementError> {
-        let mut transaction = self.begin(purpose)?;
-        let done = work(&mut transaction)?;
-        transaction.commit()?;
-        Ok(done)
+        if purpose == Purpose::Reading
+            && let Some((loan, connection)) = self.loans.take()
+        {
+            let mut transaction = Transaction::resumed(&self.writers, connection);
+            let done = work(&mut transaction);
+            loan.put(transaction.suspended());
+            return done;
+        }
+        committed(self.begin(purpose)?, work)
     }
+
+    /// Runs one short transaction on a connection of its own, also while this thread holds a session.
+    pub(crate) fn apart<T>(
+        &self,
+        purpose: Purpose,
+        work: impl FnOnce(&mut Transaction<'_>) -> Result<T, StatementError>,
+    ) -> Result<T, StatementError> {
+        committed(Transaction::begin(&self.others, &self.tenant, purpose)?, work)
+    }
+}
+
+fn committed<T>(
+    mut transaction: Transaction<'_>,
+    work: impl FnOnce(&mut Transaction<'_>) -> Result<T, StatementError>,
+) -> Result<T, StatementError> {
+    let done = work(&mut transaction)?;
+    transaction.commit()?;
+    Ok(done)
 }
 
 fn unreachable(failed: &StatementError) -> OpenError {

@@ -4,9 +4,8 @@
 //! ends the transaction; a later append under the same witness locks again, and is refused if another process wrote
 //! in between: the head moves only from where the writer last saw it.
 
-use std::cell::RefCell;
 use std::fmt;
-use std::sync::{MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use workrail_model::digest::Sha256;
@@ -20,6 +19,7 @@ use workrail_ports::file_system::{FsError, FsOp};
 use workrail_ports::session_store::{Appended, LockedSession, SessionSlice, SessionStore, StoreError};
 
 use crate::append;
+use crate::loan::Loan;
 use crate::log::{self, LoadedSegments, Position, ReadRange};
 use crate::open::PgStore;
 use crate::transaction::{Purpose, Transaction};
@@ -68,8 +68,16 @@ impl PgStore {
     }
 
     /// Locks a session and validates the part that this process has not seen. The flag says whether the session exists.
-    fn admit(&self, session: SessionId) -> Result<(LockedPgSession<'_>, bool), StoreError> {
+    fn admit(
+        &self,
+        session: SessionId,
+        reservation: NumberReservation,
+    ) -> Result<(LockedPgSession<'_>, bool), StoreError> {
         let turn = self.take_turn(session)?;
+        let number = match reservation {
+            NumberReservation::One => self.reserved_number()?,
+            NumberReservation::Nothing => None,
+        };
         let mut transaction = self.lock_in_database(session)?;
         let base = self.validated().get(&session).copied().unwrap_or_else(Position::start);
         let since = (base != Position::start()).then_some(base.cursor);
@@ -90,7 +98,7 @@ impl PgStore {
         let locked = LockedPgSession {
             store: self,
             session,
-            transaction: RefCell::new(Some(transaction)),
+            loan: self.loans.lend(transaction.suspended(), number),
             turn,
             head,
             base,
@@ -99,6 +107,14 @@ impl PgStore {
         };
         Ok((locked, exists))
     }
+}
+
+/// Whether an activity number is reserved before the session is locked, for the append under the lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum NumberReservation {
+    One,
+    /// A new session comes with its first events.
+    Nothing,
 }
 
 fn lock_key(purpose: &[u8], names: &[&str]) -> i64 {
@@ -126,8 +142,8 @@ impl Drop for ProcessLock<'_> {
 pub struct LockedPgSession<'a> {
     store: &'a PgStore,
     session: SessionId,
-    /// `None` after an append, until the next one. Declared before `turn`, so that it is dropped first.
-    transaction: RefCell<Option<Transaction<'a>>>,
+    /// The connection of the transaction that holds the lock. It has none after an append, until the next one.
+    loan: Arc<Loan>,
     #[expect(dead_code, reason = "held for its drop, which lets the next thread in")]
     turn: ProcessLock<'a>,
     head: Position,
@@ -147,8 +163,8 @@ impl fmt::Debug for LockedPgSession<'_> {
 impl<'a> LockedPgSession<'a> {
     /// The transaction that holds the lock, begun again after an append.
     fn locked_transaction(&self) -> Result<Transaction<'a>, StoreError> {
-        match self.transaction.borrow_mut().take() {
-            Some(transaction) => Ok(transaction),
+        match self.loan.take() {
+            Some(connection) => Ok(Transaction::resumed(&self.store.writers, connection)),
             None => self.store.lock_in_database(self.session),
         }
     }
@@ -163,10 +179,10 @@ impl<'a> LockedPgSession<'a> {
             }
             // Refused or repeated: nothing was written, so the lock is kept.
             Err(error) => {
-                *self.transaction.borrow_mut() = Some(transaction);
+                self.loan.put(transaction.suspended());
                 return Err(error);
             }
-            Ok(None) => *self.transaction.borrow_mut() = Some(transaction),
+            Ok(None) => self.loan.put(transaction.suspended()),
         }
         Ok(None)
     }
@@ -191,7 +207,7 @@ impl LockedSession for LockedPgSession<'_> {
         }
         let mut transaction = self.locked_transaction()?;
         let loaded = log::load(&mut transaction, self.session, since, ReadRange::ToTheEnd);
-        *self.transaction.borrow_mut() = Some(transaction);
+        self.loan.put(transaction.suspended());
         let loaded = loaded.map_err(|failed| failed.of_session(FsOp::Read, self.session))?;
         loaded.map(LoadedSegments::into_slice).ok_or(StoreError::NotFound { session: self.session })
     }
@@ -217,6 +233,9 @@ impl LockedSession for LockedPgSession<'_> {
 
 impl Drop for LockedPgSession<'_> {
     fn drop(&mut self) {
+        self.store.loans.end(&self.loan);
+        // Rolled back before the next thread is let in.
+        drop(self.loan.take().map(|connection| Transaction::resumed(&self.store.writers, connection)));
         let mut validated = self.store.validated();
         // After a failure the log is read again: memory may be wrong about what was recorded.
         if self.failed.is_some() || self.head == Position::start() {
@@ -234,14 +253,14 @@ impl SessionStore for PgStore {
     type Locked<'a> = LockedPgSession<'a>;
 
     fn create(&self, session: SessionId) -> Result<LockedPgSession<'_>, StoreError> {
-        match self.admit(session)? {
+        match self.admit(session, NumberReservation::Nothing)? {
             (_, true) => Err(StoreError::AlreadyExists { session }),
             (locked, false) => Ok(locked),
         }
     }
 
     fn lock(&self, session: SessionId) -> Result<LockedPgSession<'_>, StoreError> {
-        match self.admit(session)? {
+        match self.admit(session, NumberReservation::One)? {
             (locked, true) => Ok(locked),
             (_, false) => Err(StoreError::NotFound { session }),
         }

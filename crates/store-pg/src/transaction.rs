@@ -23,9 +23,21 @@ pub(crate) struct Transaction<'a> {
     pool: &'a Pool,
     /// `None` once it was returned or lost.
     client: Option<Connection>,
+    /// A statement failed, so the server refuses all further ones.
+    has_failed: bool,
 }
 
 impl<'a> Transaction<'a> {
+    /// A transaction that was begun on the connection before.
+    pub(crate) fn resumed(pool: &'a Pool, client: Connection) -> Self {
+        Self { pool, client: Some(client), has_failed: false }
+    }
+
+    /// The connection with its transaction still open; `None`, after a rollback, if a statement failed.
+    pub(crate) fn suspended(mut self) -> Option<Connection> {
+        if self.has_failed { None } else { self.client.take() }
+    }
+
     pub(crate) fn begin(
         pool: &'a Pool,
         tenant: &TenantName,
@@ -45,10 +57,10 @@ impl<'a> Transaction<'a> {
         loop {
             let (mut client, origin) = pool.take()?;
             match client.batch(&prelude) {
-                Ok(()) => return Ok(Self { pool, client: Some(client) }),
+                Ok(()) => return Ok(Self::resumed(pool, client)),
                 Err(StatementError::Locked) => {
                     // Rolled back and returned: the connection is still usable.
-                    drop(Self { pool, client: Some(client) });
+                    drop(Self::resumed(pool, client));
                     return Err(StatementError::Locked);
                 }
                 Err(error) => {
@@ -94,6 +106,7 @@ impl<'a> Transaction<'a> {
 
     /// Drops a connection that does not answer: the server rolls back when it notices.
     fn answered<T>(&mut self, answer: Result<T, StatementError>) -> Result<T, StatementError> {
+        self.has_failed |= answer.is_err();
         if answer.as_ref().is_err_and(StatementError::is_lost) && self.client.take().is_some() {
             self.pool.discard();
         }

@@ -36,6 +36,11 @@ pub struct Pooler {
 impl Pooler {
     /// `None` if PgBouncer is not installed, after naming that as skipped.
     pub fn start(cluster: &Cluster) -> Option<Self> {
+        Self::with_connections(cluster, CONNECTIONS)
+    }
+
+    /// The same with this many connections to each database.
+    pub fn with_connections(cluster: &Cluster, connections: u32) -> Option<Self> {
         let found =
             ["/usr/sbin/pgbouncer", "/usr/bin/pgbouncer"].into_iter().find(|path| Path::new(path).exists());
         let Some(program) = found else {
@@ -48,7 +53,7 @@ impl Pooler {
         let settings = format!(
             "[databases]\n* = host={server} port=5432\n[pgbouncer]\nlisten_addr =\nlisten_port = 5432\n\
              unix_socket_dir = {own}\nauth_type = trust\nauth_file = {own}/users\npool_mode = transaction\n\
-             default_pool_size = {CONNECTIONS}\nmax_client_conn = 500\n"
+             default_pool_size = {connections}\nmax_client_conn = 500\n"
         );
         fs::write(folder.path().join("pgbouncer.ini"), settings).expect("the folder is ours");
         fs::write(folder.path().join("users"), format!("\"{ROLE}\" \"\"\n")).expect("the folder is ours");
