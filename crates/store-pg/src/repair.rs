@@ -9,7 +9,7 @@ use workrail_model::digest::Sha256;
 use workrail_model::event::{Event, EventError, EventIndex};
 use workrail_model::health::SessionHealth;
 use workrail_model::id::SessionId;
-use workrail_model::manifest::{ManifestRecord, commit_group, group_bytes};
+use workrail_model::manifest::{ManifestRecord, commit_group, group_bytes, segment_rel_path};
 use workrail_model::plan::{PlanError, RawSegment};
 use workrail_ports::file_system::FsOp;
 use workrail_ports::session_store::StoreError;
@@ -42,6 +42,7 @@ INSERT INTO workrail.segment_aside
 SELECT tenant, session, $2, next_event, first_event, next_manifest, manifest_bytes, manifest, events, chain
 FROM workrail.segment WHERE session = $1";
 
+const HEAD: &str = "SELECT next_event, next_manifest, manifest_bytes, anchor_bytes, anchor, chain FROM workrail.session WHERE id = $1";
 const IS_KEPT: &str = "SELECT is_kept FROM workrail.session WHERE id = $1";
 const KEEP_AGAIN: &str = "UPDATE workrail.session SET is_kept = true WHERE id = $1";
 
@@ -132,7 +133,9 @@ fn planned(
     let rows: Vec<StoredSegment> = rows.iter().filter_map(log::stored_of).collect();
     let number = transaction.query_opt(NEXT_NUMBER, &[(&id, Type::TEXT)]).map_err(failed)?;
     let number = number.map_or(1, |row| row.get(0));
-    let (rebuilt_segments, end, lost) = match rebuilt(session, rows, trusted_until) {
+    let head = transaction.query_opt(HEAD, &[(&id, Type::TEXT)]).map_err(failed)?;
+    let head = head.as_ref().and_then(log::head_of);
+    let (rebuilt_segments, position, lost) = match rebuilt(session, rows, trusted_until) {
         Ok(rebuilt) => rebuilt,
         // Cutting it off would give up what the newer build recorded.
         Err((record, version)) => return not_repairable(SessionHealth::UnknownVersion { record, version }),
@@ -140,19 +143,53 @@ fn planned(
     if rebuilt_segments.is_empty() {
         return not_repairable(loaded.health);
     }
+    let end = position.cursor.next_event_index;
+    let mut given_up: Vec<LostSegment> = lost.iter().map(described).collect();
+    // A head with the same chain had only its numbers changed.
+    if let Some(head) = head.filter(|head| head.chain != position.chain) {
+        let gone = gaps(end, head.cursor.next_event_index, &given_up);
+        given_up.extend(gone);
+        given_up.sort_by_key(|segment| segment.indexes);
+    }
     let validated = loaded.position.cursor.next_event_index.get().min(end.get());
     let diagnosis = Diagnosis {
         health: loaded.health,
         keeps_until: end,
         events_rebuilt: end.get() - validated,
         manifest_bytes: lost.iter().map(|row| row.manifest.len() as u64).sum(),
-        lost: lost.iter().map(described).collect(),
+        lost: given_up,
         backup: aside_path(session, number),
     };
     Ok(RowRepairPlan { rebuilt_segments, diagnosis, number })
 }
 
-type RebuiltSegments = (Vec<RawSegment>, EventIndex, Vec<StoredSegment>);
+/// Segments that the session's row counts but no row has, between what is kept and where the log ended.
+fn gaps(from: EventIndex, head: EventIndex, existing: &[LostSegment]) -> Vec<LostSegment> {
+    let mut ranges: Vec<(u64, u64)> = existing.iter().filter_map(|segment| segment.indexes).collect();
+    ranges.sort_unstable();
+    // What follows the head closes the last gap.
+    ranges.push((head.get(), head.get()));
+    let mut next = from.get();
+    let mut gaps = Vec::new();
+    for (first, last) in ranges {
+        let until = first.min(head.get());
+        if let Some(range) = EventIndex::new(next).zip(until.checked_sub(1).and_then(EventIndex::new))
+            && next < until
+        {
+            gaps.push(LostSegment {
+                path: segment_rel_path(range.0, range.1),
+                indexes: Some((range.0.get(), range.1.get())),
+                exists: false,
+                events: Vec::new(),
+                unreadable_lines: 0,
+            });
+        }
+        next = next.max(last.saturating_add(1));
+    }
+    gaps
+}
+
+type RebuiltSegments = (Vec<RawSegment>, Position, Vec<StoredSegment>);
 
 /// Follows the segments from the first event up to `until`, if given. The error is a record of a newer build.
 fn rebuilt(
@@ -187,7 +224,7 @@ fn rebuilt(
             None => lost.push(row),
         }
     }
-    Ok((rebuilt_segments, position.cursor.next_event_index, lost))
+    Ok((rebuilt_segments, position, lost))
 }
 
 /// The events of a row, if nothing shows that they were changed.

@@ -192,6 +192,28 @@ fn a_repair_cuts_altered_events_off_and_moves_them_aside() {
     assert_eq!(open(&database.address()).read(session, None).unwrap().cursor.next_event_index, end(&made));
 }
 
+/// Acknowledged events whose row is gone are named, also when a later row still exists.
+#[test]
+fn a_repair_names_events_whose_rows_are_gone() {
+    let Some(database) = TestDatabase::new() else { return };
+    for (deleted, survivors) in [(3, 0), (2, 1)] {
+        let store = open(&database.address());
+        let seed = deleted as u64;
+        let made = written(&store, seed, &[Step::Advance; 3]);
+        let session = session_of(&made);
+        let (first, next) = (made[deleted].events[0].event_index.get(), end(&made[..=deleted]).get());
+        let sql =
+            format!("DELETE FROM workrail.segment WHERE session = '{session}' AND first_event = {first}");
+        database.cluster.sql(&database.name, &sql);
+        let planned = open(&database.address()).diagnose(session, None).unwrap();
+        assert_eq!(planned.keeps_until.get(), first);
+        let (gone, stored): (Vec<_>, Vec<_>) = planned.lost.iter().partition(|segment| !segment.exists);
+        assert_eq!(gone.len(), 1, "{planned:?}");
+        assert_eq!(gone[0].indexes, Some((first, next - 1)));
+        assert_eq!(stored.len(), survivors, "{planned:?}");
+    }
+}
+
 fn end(made: &[PlanParts]) -> EventIndex {
     EventIndex::new(made.iter().map(|parts| parts.events.len() as u64).sum()).unwrap()
 }

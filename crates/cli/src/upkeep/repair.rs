@@ -171,10 +171,15 @@ fn show_plan(plan: &RepairSummary, store_kind: StoreKind) {
             plan.events_rebuilt
         ));
     }
-    if plan.lost.segments.is_empty() {
-        output::toned(Tone::Good, "Nothing would be lost.");
+    let (stored, gone): (Vec<&SegmentLoss>, Vec<&SegmentLoss>) =
+        plan.lost.segments.iter().partition(|segment| segment.exists);
+    if stored.is_empty() {
+        output::toned(Tone::Good, "No stored event would be lost.");
     } else {
-        show_lost(&plan.lost);
+        show_lost(&plan.lost, &stored);
+    }
+    if !gone.is_empty() {
+        show_gone(&gone);
     }
     output::line(&format!(
         "The whole session is backed up first, to {} in {}.",
@@ -183,18 +188,33 @@ fn show_plan(plan: &RepairSummary, store_kind: StoreKind) {
     ));
 }
 
-fn show_lost(lost: &LostEvents) {
+/// Events that were recorded and are no longer in the store: no repair can bring them back.
+fn show_gone(gone: &[&SegmentLoss]) {
+    let count = |segment: &&SegmentLoss| Some(segment.last_event? - segment.first_event? + 1);
+    let events: u64 = gone.iter().filter_map(count).sum();
+    let ranges: Vec<String> = gone.iter().map(|segment| events_of(segment)).collect();
+    output::toned(
+        Tone::Warning,
+        &format!(
+            "Already gone: {} ({}). A backup or a copy of the store may have them.",
+            output::counted(events, "recorded event", "recorded events"),
+            ranges.join(", ")
+        ),
+    );
+}
+
+fn show_lost(lost: &LostEvents, stored: &[&SegmentLoss]) {
     output::toned(
         Tone::Warning,
         &format!(
             "Would be lost: {} ({}, {}) and {} of the manifest.",
-            output::counted(lost.segments.len() as u64, "segment", "segments"),
+            output::counted(stored.len() as u64, "segment", "segments"),
             output::counted(lost.readable_events, "readable event", "readable events"),
             output::counted(lost.readable_notes, "readable note", "readable notes"),
             output::counted(lost.manifest_bytes, "byte", "bytes")
         ),
     );
-    for segment in &lost.segments {
+    for segment in stored {
         output::line(&format!("  {}", described(segment)));
         for event in &segment.events {
             output::line(&format!("    {event}"));
@@ -209,14 +229,17 @@ fn capitalized(text: &str) -> String {
 }
 
 fn described(segment: &SegmentLoss) -> String {
-    let events = match (segment.first_event, segment.last_event) {
+    let state = match segment.unreadable_lines {
+        0 => String::new(),
+        lines => format!(", {}", output::counted(lines, "unreadable line", "unreadable lines")),
+    };
+    format!("{} ({}{state})", segment.path, events_of(segment))
+}
+
+fn events_of(segment: &SegmentLoss) -> String {
+    match (segment.first_event, segment.last_event) {
+        (Some(first), Some(last)) if first == last => format!("event {first}"),
         (Some(first), Some(last)) => format!("events {first} to {last}"),
         _ => "events unknown".to_owned(),
-    };
-    let state = match (segment.exists, segment.unreadable_lines) {
-        (false, _) => ", missing".to_owned(),
-        (true, 0) => String::new(),
-        (true, lines) => format!(", {}", output::counted(lines, "unreadable line", "unreadable lines")),
-    };
-    format!("{} ({events}{state})", segment.path)
+    }
 }
