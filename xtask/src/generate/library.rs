@@ -62,7 +62,7 @@ fn page(workflows: &[CompiledWorkflow]) -> GeneratedFile {
     let mut page = format!(
         "<!-- {MARK} -->\n# The library\n\nWhat ships with WorkRail. `workrail workflow preview ID` shows a plan, `workrail workflow test \
          FILE` runs the test script next to a file in `workflows`.\n\n## Workflows\n\nIds that start with `wr.routine-` are \
-         routines: short workflows that a step can delegate to a sub-agent.\n\n| id | steps | for |\n| --- | --- | --- |\n"
+         routines: short workflows that a step can delegate to a subagent.\n\n| id | steps | for |\n| --- | --- | --- |\n"
     );
     for workflow in workflows {
         let steps = workflow.steps.len();

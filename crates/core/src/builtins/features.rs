@@ -111,13 +111,13 @@ static ALL: [Feature; 6] = [
     },
     Feature {
         id: "wr.features.subagent_guidance",
-        purpose: "Says how to use sub-agents: they gather, the main agent decides.",
+        purpose: "Says how to use subagents: they gather, the main agent decides.",
         settings: &[FeatureSetting {
             name: "maxParallel",
             min: 1,
             max: 16,
             default: 4,
-            purpose: "Maximum number of sub-agents that work at the same time.",
+            purpose: "Maximum number of subagents that work at the same time.",
         }],
         constraints: &[
             "Sub-agents execute well-defined tasks; plans, priorities and verdicts stay with you.",

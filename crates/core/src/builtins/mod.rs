@@ -46,7 +46,7 @@ pub const CONDITION_KINDS: [(&str, &str); 13] = [
 pub fn registry() -> Value {
     json!({
         "capabilities": [
-            { "id": "delegation", "purpose": "Hand work to sub-agents that run in parallel." },
+            { "id": "delegation", "purpose": "Hand work to subagents that run in parallel." },
             { "id": "web_browsing", "purpose": "Read pages of the web." },
         ],
         "conditions": CONDITION_KINDS.map(|(id, purpose)| json!({ "id": id, "purpose": purpose })),

@@ -134,7 +134,7 @@ pub(super) fn disabled_capabilities(source: &Workflow, report: &mut DiagnosticRe
             }
         }
         for used in source.features.iter().filter(|used| used.id == "wr.features.subagent_guidance") {
-            refuse(&used.at, "the feature is about sub-agents".to_owned(), "delegation");
+            refuse(&used.at, "the feature is about subagents".to_owned(), "delegation");
         }
     }
 }

@@ -401,7 +401,7 @@ fn bookmarks(body: &ReplyBody, purpose: &str) -> String {
 
 fn way_back(back: &ReturnTo) -> String {
     format!(
-        "This run was started inside run {} ({}). If you are a sub-agent that was given only this run, stop here and \
+        "This run was started inside run {} ({}). If you are a subagent that was given only this run, stop here and \
          report its result. Otherwise go back: call {} with:\n{}",
         back.label,
         back.workflow_id,

@@ -125,7 +125,7 @@ fn a_run_delegated_by_a_parallel_step_is_a_child_run_and_returns_its_result() {
     let child = scene.engine.start_workflow(request).unwrap().into_structured();
     let second = advance(&scene, &child, "Looked.", Vec::new());
     let ended = advance(&scene, &second, "One finding: the token is logged.", Vec::new());
-    assert!(text(&ended["text"]).contains("If you are a sub-agent"), "{}", ended["text"]);
+    assert!(text(&ended["text"]).contains("If you are a subagent"), "{}", ended["text"]);
     let next = advance(&scene, &lead, "Delegated to one agent, which found one thing.", Vec::new());
     assert_eq!(next["children"][0]["label"], child["run"]["label"]);
     assert!(text(&next["text"]).contains("> One finding: the token is logged."), "{}", next["text"]);

@@ -93,7 +93,7 @@ impl Agent {
         match self {
             Self::Executor => {
                 "Carries out one task or routine that a WorkRail step delegates, and reports the result. Use it for every \
-                 sub-agent that a WorkRail step asks for."
+                 subagent that a WorkRail step asks for."
             }
             Self::Reviewer => {
                 "Reviews a change, a plan or a result for a WorkRail step and reports findings with evidence. It changes no files."

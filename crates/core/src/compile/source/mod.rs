@@ -122,7 +122,7 @@ authored! {
 }
 
 authored! {
-    /// The capabilities are `delegation` (sub-agents) and `web_browsing`. Each can be in one list, or have its own
+    /// The capabilities are `delegation` (subagents) and `web_browsing`. Each can be in one list, or have its own
     /// field.
     struct CapabilityFields "capabilities" {
         /// The workflow cannot run without these. A step that tests each of them is added at the start, and the
@@ -132,7 +132,7 @@ authored! {
         preferred "preferred": Distinct<CapabilityText, 1>, default;
         /// Not used by this workflow: replies say so, and steps that delegate are refused.
         disabled "disabled": Distinct<CapabilityText, 1>, default;
-        /// Whether the workflow uses sub-agents: the same as an entry in one of the lists.
+        /// Whether the workflow uses subagents: the same as an entry in one of the lists.
         delegation "delegation": EnumWord<CapabilityNeed>, optional;
         /// Whether the workflow uses the web: the same as an entry in one of the lists.
         web_browsing "web_browsing": EnumWord<CapabilityNeed>, optional;

@@ -26,15 +26,13 @@ pub(super) fn write(
         return out.push("None of this step's delegations applies here. Say so in the notes and continue.");
     }
     let (task, calls) = match active.len() {
-        1 => ("this task to a sub-agent".to_owned(), "Start it"),
-        count => {
-            (format!("these {count} tasks to sub-agents, in parallel"), "Start them all in one response")
-        }
+        1 => ("this task to a subagent".to_owned(), "Start it"),
+        count => (format!("these {count} tasks to subagents, in parallel"), "Start them all in one response"),
     };
     out.push(&format!(
-        "Hand {task}. {calls} with your environment's sub-agent tool (`Task` in many). Each sub-agent begins with the \
+        "Hand {task}. {calls} with your environment's subagent tool (`Task` in many). Each subagent begins with the \
          call given below, which makes its run part of this one, follows that run to its end, and reports its result. \
-         Do not make those calls yourself while sub-agents are available. Without such a tool, do the work yourself, \
+         Do not make those calls yourself while subagents are available. Without such a tool, do the work yourself, \
          one task after the other, and say so in the notes."
     ))?;
     for (index, own) in active.iter().enumerate() {
@@ -42,7 +40,7 @@ pub(super) fn write(
         section(index + 1, own, scope, out)?;
     }
     out.push(
-        "\n\n1. Give every sub-agent its goal and exactly its call. One without WorkRail's tools gets the goal and the \
+        "\n\n1. Give every subagent its goal and exactly its call. One without WorkRail's tools gets the goal and the \
          inputs instead.\n2. Wait for all of them and read every answer. Results of finished runs are also shown when \
          you continue.\n3. Report in the notes what each one found, and what failed.",
     )

@@ -367,7 +367,7 @@ fn guidance(
 /// What a workflow that disables a capability tells its agent.
 fn switched_off(capability: Capability) -> &'static str {
     match capability {
-        Capability::Delegation => "Do not use sub-agents: this workflow switches delegation off.",
+        Capability::Delegation => "Do not use subagents: this workflow switches delegation off.",
         Capability::WebBrowsing => "Do not read pages of the web: this workflow switches web browsing off.",
     }
 }
