@@ -21,6 +21,7 @@ use workrail_model::config::{Key, Settings};
 use workrail_model::error::ErrorEnvelope;
 use workrail_model::id::ServerId;
 use workrail_model::loopback::LoopbackAddress;
+use workrail_model::public_url::PublicUrl;
 use workrail_model::server::{LoggedCall, ServerRecord, Transport};
 use workrail_model::team::Caller;
 use workrail_model::tool::{ToolName, ToolSet};
@@ -60,10 +61,10 @@ impl ServedEngine {
         &self.engine
     }
 
-    /// The same, for agents on other machines.
-    pub(crate) fn remote(self, metrics: Arc<Metrics>) -> Self {
+    /// The same, for agents on other machines. Their people decide in the team's console at this address.
+    pub(crate) fn remote(self, metrics: Arc<Metrics>, console: PublicUrl) -> Self {
         let agent_location = AgentLocation::Remote { metrics, new_sessions: SessionQuotas::default() };
-        Self { engine: self.engine.without_checks(), agent_location, ..self }
+        Self { engine: self.engine.for_remote_agents(console), agent_location, ..self }
     }
 }
 
@@ -272,7 +273,7 @@ fn unusable_secret(error: &KeyringError) -> Failure {
 }
 
 fn ended(error: &io::Error) -> Failure {
-    Failure::Environment(error.to_string())
+    Failure::Environment(outcome::failed_environment(error))
 }
 
 fn serve(

@@ -4,6 +4,7 @@
 //! so that equal inputs give equal decisions in every process.
 
 pub mod access;
+pub mod agent_site;
 pub mod author;
 pub mod builtins;
 pub mod bundle;

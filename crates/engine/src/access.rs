@@ -10,6 +10,7 @@ use workrail_model::name::PrincipalName;
 use workrail_model::retention::Ttl;
 use workrail_model::team::{AccessSecret, AccessToken, Act, Caller, PresentedToken, Role};
 use workrail_model::time::Timestamp;
+use workrail_ports::keyring::KeyringError;
 
 use crate::mint::random;
 use crate::token::KeyUse;
@@ -34,6 +35,15 @@ pub enum AccessRefusal {
     Revoked,
     /// The store cannot be read.
     Store(Box<ErrorEnvelope>),
+}
+
+/// Why a server cannot answer calls, with the cause for its log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NotReady {
+    /// The store does not answer.
+    Store(String),
+    /// The store answers, but its keyring cannot be used.
+    Keys(String),
 }
 
 impl From<TokenRefusal> for AccessRefusal {
@@ -112,9 +122,21 @@ impl<S: Store> Engine<S> {
         }
     }
 
-    /// Whether the store answers.
-    pub fn is_ready(&self) -> bool {
-        self.store.peek().is_ok()
+    /// Whether the store answers and its keyring can be used.
+    pub fn readiness(&self) -> Result<(), NotReady> {
+        match self.store.peek() {
+            Ok(_) => Ok(()),
+            Err(KeyringError::Io(cause)) => Err(NotReady::Store(cause.to_string())),
+            // Another server is writing the keyring, so the store answers.
+            Err(KeyringError::Locked) => Ok(()),
+            Err(
+                cause @ (KeyringError::Exposed { .. }
+                | KeyringError::ForeignOwner { .. }
+                | KeyringError::Invalid { .. }
+                | KeyringError::UnknownVersion { .. }
+                | KeyringError::Usable { .. }),
+            ) => Err(NotReady::Keys(cause.to_string())),
+        }
     }
 
     /// The caller whose token this is.

@@ -30,7 +30,7 @@ use workrail_ports::workspace::WorkspacePath;
 
 use crate::ask::AttemptAwaitingUser;
 use crate::catalog::SourceDigests;
-use crate::checks::{CheckDemand, CheckedStep};
+use crate::checks::{CheckDemand, CheckedStep, evidence_demand};
 use crate::drift::drift_from;
 use crate::passkeys::ApprovalKeys;
 use crate::reply::{OfferedTokens, Reply, ReplyTokens, sign, sign_stored};
@@ -186,7 +186,7 @@ impl<S: Store> Engine<S> {
             observations: self.store.take_observations(session, at.run),
             workspace: self.current_workspace(facts, at.node, folder.as_ref(), (tree, anchors)),
             checks: checked.map(|checked| checked.checks.clone()).unwrap_or_default(),
-            demand: self.checks_here.demand(),
+            demand: evidence_demand(&self.site),
         };
         if says_what_changed(&workflow, &snapshot) {
             evidence.workspace.changed_in_run =
@@ -213,6 +213,7 @@ impl<S: Store> Engine<S> {
             notices: drift.filter(|_| !reading.drift_was_reported(facts, at.node)).into_iter().collect(),
             content: &content,
             tools: self.environment.tools,
+            site: &self.site,
             minting: self.minting(Act::Work)?,
         })
         .map_err(|cause| error::decide(&cause))?;

@@ -47,6 +47,8 @@ pub struct WaitingStep {
     pub questions: Vec<Question>,
     /// The proof that a decision needs in order to count.
     pub proof: AskedProof,
+    /// The page of the team's console where people decide; `None` where they use commands.
+    pub team_page: Option<String>,
     /// The decision that this one replaces.
     pub earlier: Option<EarlierDecision>,
 }
@@ -159,6 +161,8 @@ impl WaitingStep {
             asks_approval,
             questions,
             proof,
+            // Where people decide, not what about; servers may differ in it.
+            team_page: _,
             earlier,
         } = self;
         let questions: Vec<_> =
@@ -260,6 +264,7 @@ impl<S: Store> Engine<S> {
                 || step.user_dependencies.iter().any(|dependency| question_key(dependency).is_none()),
             questions: questions.collect(),
             proof,
+            team_page: self.site.run_page(run_ref.run),
             earlier,
         })
     }

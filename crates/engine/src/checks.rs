@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
+use workrail_core::agent_site::AgentSite;
 use workrail_core::decide::checks::{CheckStatus, still_holds};
 use workrail_core::decide::evidence::EvidenceDemand;
 use workrail_model::compiled::{CheckRequest, CompiledWorkflow};
@@ -45,19 +46,11 @@ impl WorkflowChecks {
 /// Receives progress messages of a call.
 pub type CallProgress = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// Whether this engine runs checks at all.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ChecksHere {
-    Run,
-    NotRun,
-}
-
-impl ChecksHere {
-    pub(crate) fn demand(self) -> EvidenceDemand {
-        match self {
-            Self::Run => EvidenceDemand::Enforced,
-            Self::NotRun => EvidenceDemand::EnforcedFromAfar,
-        }
+/// Which evidence can be demanded of an agent that works there.
+pub(crate) fn evidence_demand(site: &AgentSite) -> EvidenceDemand {
+    match site {
+        AgentSite::Local => EvidenceDemand::Enforced,
+        AgentSite::Remote { .. } => EvidenceDemand::EnforcedFromAfar,
     }
 }
 
@@ -285,9 +278,11 @@ impl<S: Store> Engine<S> {
     ) -> Result<CheckStatus, Box<ErrorEnvelope>> {
         let name = &request.command;
         let not_run = |argv: &[String], reason| CheckStatus::not_run(name.clone(), argv, reason);
-        let runner = match (&self.environment.checks, self.checks_here) {
-            (Some(runner), ChecksHere::Run) => runner,
-            (Some(_) | None, _) => return Ok(not_run(&[], NotRunReason::NotHere)),
+        let runner = match (&self.environment.checks, &self.site) {
+            (Some(runner), AgentSite::Local) => runner,
+            (Some(_) | None, AgentSite::Local | AgentSite::Remote { .. }) => {
+                return Ok(not_run(&[], NotRunReason::NotHere));
+            }
         };
         let Some(folder) = &demand.folder else { return Ok(not_run(&[], NotRunReason::NoWorkspace)) };
         let prepared = runner.prepare(folder, demand.workflow, name);

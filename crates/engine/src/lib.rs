@@ -56,6 +56,7 @@ use std::sync::{Arc, Mutex};
 
 use workrail_model::bundle::Producer;
 use workrail_model::error::ErrorEnvelope;
+use workrail_model::public_url::PublicUrl;
 use workrail_model::resume::ResumeBody;
 use workrail_model::team::{Act, Caller};
 use workrail_model::token::{TokenEncoding, TokenKind};
@@ -76,11 +77,11 @@ use workrail_ports::upkeep::Upkeep;
 use workrail_ports::workflow_source::WorkflowSource;
 use workrail_ports::workspace::{WorkspaceObserver, WorkspacePath};
 
-pub use access::{AccessRefusal, LOGIN_SECONDS, MadeToken};
+pub use access::{AccessRefusal, LOGIN_SECONDS, MadeToken, NotReady};
 pub use approve::{EarlierDecision, Question, WaitingStep, typed_answer};
 pub use ask::AttemptAwaitingUser;
 use catalog::Catalog;
-use checks::{AttemptChecks, CallProgress, ChecksHere};
+use checks::{AttemptChecks, CallProgress};
 pub use close::CloseOutcome;
 use content::{CachedContent, ContentCache};
 use counts::AppendCounters;
@@ -99,6 +100,7 @@ use resume::Clarity;
 use session_access::Reading;
 use summaries::SummaryCache;
 use token::{KeyUse, Signer};
+use workrail_core::agent_site::{AgentSite, RunRights};
 pub use workrail_core::reply::answered::UserReply;
 use workspace::Workspaces;
 
@@ -185,7 +187,7 @@ pub struct Engine<S: Store> {
     shared: Arc<SharedEngine<S>>,
     /// Whose rights apply, and whom records name.
     caller: Caller,
-    checks_here: ChecksHere,
+    site: AgentSite,
     /// Receives progress messages of long work.
     progress: Option<CallProgress>,
     index_timing: IndexTiming,
@@ -260,7 +262,7 @@ impl<S: Store> Engine<S> {
         Self {
             shared,
             caller: Caller::Owner(None),
-            checks_here: ChecksHere::Run,
+            site: AgentSite::Local,
             progress: None,
             index_timing: IndexTiming::WithAppend,
         }
@@ -271,15 +273,16 @@ impl<S: Store> Engine<S> {
         Self {
             shared: Arc::clone(&self.shared),
             caller,
-            checks_here: self.checks_here,
+            site: self.site.clone(),
             progress: self.progress.clone(),
             index_timing: self.index_timing,
         }
     }
 
-    /// The same for agents on other machines: their workspaces are not here, so their checks are recorded as not run.
-    pub fn without_checks(self) -> Self {
-        Self { checks_here: ChecksHere::NotRun, ..self }
+    /// The same for agents on other machines: their workspaces are not here, so their checks are recorded as not run,
+    /// and people decide in the team's console at this address.
+    pub fn for_remote_agents(self, console: PublicUrl) -> Self {
+        Self { site: AgentSite::Remote { console }, ..self }
     }
 
     /// The same, with progress messages.
@@ -388,6 +391,8 @@ impl<S: Store> Engine<S> {
             index: &*self.store,
             summary_cache: &self.summary_cache,
             catalog: &self.catalog,
+            site: &self.site,
+            rights: RunRights::of(self.caller.role()),
         }
     }
 

@@ -91,7 +91,7 @@ impl Reading<'_> {
         Ok(format!(
             "{}\n\nTo read all notes and artifacts of a step, call read_run with its number or id, such as {}. To \
              search the run, send `query`; for the whole context, `context: true`.",
-            record.overview(self.environment.tools),
+            record.overview(self.tools()),
             example.arguments_text()
         ))
     }
@@ -102,8 +102,7 @@ impl Reading<'_> {
         let name = session.to_string();
         let (mut body, is_last) = one_page(&name, &name, request, &text);
         if is_last && self.signer.has_keys() {
-            let add =
-                session_body(session, self.signer.session(session), self.environment.tools, "").next_call;
+            let add = session_body(session, self.signer.session(session), self.tools(), "").next_call;
             if let Some(add) = add {
                 body.text.push_str(&format!(
                     "\n\nTo add notes to the session, call {} with:\n{}",
@@ -126,6 +125,9 @@ impl Reading<'_> {
         let (mut body, is_last) = one_page(&label.to_string(), &name_for_calls(request, run), request, text);
         if !is_last {
             return Ok(body);
+        }
+        if let Some(why) = self.rights.why_read_only() {
+            body.text.push_str(&format!("\n\nNOTE: {why}"));
         }
         if let Some(tip) = facts.preferred_tip(run).filter(|_| self.continues()) {
             let at = token::node_facts(facts, tip)?;

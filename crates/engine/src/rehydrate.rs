@@ -1,5 +1,6 @@
 //! `continue_workflow` without an ack: the pending step again, from facts, without any write (G36).
 
+use workrail_core::agent_site::RunRights;
 use workrail_core::decide::close::closed_warning;
 use workrail_core::decide::disclose;
 use workrail_core::derive;
@@ -64,6 +65,8 @@ impl Reading<'_> {
                 moment: ReplyMoment::Rehydrated,
                 long_text: LongText::Shorten,
                 tools: self.environment.tools,
+                site: self.site,
+                rights: self.rights,
                 extras: self.step_extras(facts, at, &workflow, &context, workspace),
             })
             .map_err(|cause| error::step_text(&cause))?;
@@ -75,7 +78,10 @@ impl Reading<'_> {
                 }
                 Some(_) | None => fresh_attempt(self.entropy)?,
             };
-            let attempts = Attempts::both(attempt, state.pending_step().is_some());
+            let attempts = match self.rights {
+                RunRights::Work => Attempts::both(attempt, state.pending_step().is_some()),
+                RunRights::ReadOnly { .. } => Attempts { ack: None, checkpoint: None },
+            };
             reply::sign(&body, &self.signer.tokens(session, at, attempts), self.signer.bookmarks(facts))
         })
     }

@@ -3,6 +3,8 @@
 use std::fmt::Write as _;
 
 use serde_json::Value;
+use workrail_core::access;
+use workrail_core::agent_site::RunRights;
 use workrail_core::label::RunLabel;
 use workrail_core::progress::{Progress, rest_in_words};
 use workrail_core::project::SessionState;
@@ -20,13 +22,13 @@ use workrail_model::preferences::RunStatus;
 use workrail_model::reply::{NextCall, OpenTip, replace_state_markers, without_markers};
 use workrail_model::resume::{Candidate, MatchReason, ResumeBody};
 use workrail_model::text::truncate_with_marker;
-use workrail_model::tool::ToolName;
+use workrail_model::tool::{ToolName, ToolSet};
 use workrail_ports::workspace::WorkspacePath;
 
 use crate::drift::SOURCE_CHANGED;
 use crate::error;
 use crate::find::spelled_label;
-use crate::request::ResumeSession;
+use crate::request::{ResumeSession, act_of};
 use crate::selection::about_query;
 use crate::session_access::Reading;
 use crate::summaries::tip_of;
@@ -107,7 +109,11 @@ impl Reading<'_> {
             return Err(self.why_no_match(&query, request)?);
         }
         let next_call = candidates.first().and_then(|first| first.next_call.clone());
-        let text = text(&candidates, self.continues(), query.has_words(), searched_runs, unhealthy_sessions);
+        let mut text =
+            text(&candidates, self.continues(), query.has_words(), searched_runs, unhealthy_sessions);
+        if let Some(why) = self.rights.why_read_only().filter(|_| !candidates.is_empty()) {
+            text = format!("NOTE: {why}\n\n{text}");
+        }
         Ok((
             ResumeBody { text, candidates, searched_runs, unhealthy_sessions, next_call, step: None },
             clarity,
@@ -298,9 +304,19 @@ impl Reading<'_> {
         self.signer.has_keys().then(|| rehydrate_call(&token(), RunLabel::of(position.run)))
     }
 
-    /// Whether this server's agents can continue a run; otherwise they can only read it.
+    /// Whether the caller can continue a run here; otherwise they can only read it.
     pub(crate) fn continues(&self) -> bool {
-        self.environment.tools.offers(ToolName::ContinueWorkflow)
+        self.tools().offers(ToolName::ContinueWorkflow)
+    }
+
+    /// The tools that the caller can use.
+    pub(crate) fn tools(&self) -> ToolSet {
+        match self.rights {
+            RunRights::Work => self.environment.tools,
+            RunRights::ReadOnly { role } => {
+                ToolSet::of(|tool| self.environment.tools.offers(tool) && access::allows(role, act_of(tool)))
+            }
+        }
     }
 }
 
@@ -311,8 +327,10 @@ fn is_about_content(code: ErrorCode) -> bool {
 
 fn text(candidates: &[Candidate], continues: bool, has_words: bool, searched: u64, unhealthy: u64) -> String {
     let nothing_fits = candidates.iter().all(|found| found.why_matched == [MatchReason::RecencyFallback]);
-    let is_open =
-        |found: &Candidate| matches!(found.status, Some(RunStatus::InProgress | RunStatus::Blocked) | None);
+    let is_open = |found: &Candidate| {
+        let is_unfinished = matches!(found.status, Some(RunStatus::InProgress | RunStatus::Blocked) | None);
+        is_unfinished && found.problem.is_none()
+    };
     let verb = match continues {
         true if candidates.iter().any(is_open) => "Continue",
         true => "Look at",
@@ -331,6 +349,9 @@ fn text(candidates: &[Candidate], continues: bool, has_words: bool, searched: u6
         }
         _ if has_words && nothing_fits => {
             format!("No run matches these words. These are the latest of {searched} runs. {how}")
+        }
+        [only] if only.problem.is_some() && only.next_call.is_none() => {
+            "One run found. It cannot be continued until the problem below is solved.".to_owned()
         }
         [_] => format!("One run found. {verb} {one}"),
         several => format!("{} of {searched} runs, the most likely first. {how}", several.len()),

@@ -3,6 +3,7 @@
 //! `look` gives a closure the folded state and no way to write. `hold` lends the locked session of a
 //! healthy log to one closure; the lock ends with it.
 
+use workrail_core::agent_site::{AgentSite, RunRights};
 use workrail_core::project::{self, SessionState};
 use workrail_model::error::ErrorEnvelope;
 use workrail_model::id::SessionId;
@@ -36,6 +37,9 @@ pub(crate) struct Reading<'a> {
     pub index: &'a dyn SessionIndex,
     pub summary_cache: &'a SummaryCache,
     pub catalog: &'a Catalog,
+    pub site: &'a AgentSite,
+    /// What the caller's role allows.
+    pub rights: RunRights,
 }
 
 impl Reading<'_> {

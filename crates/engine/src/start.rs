@@ -44,6 +44,8 @@ struct Prepared {
     references: Vec<ReferenceInfo>,
     /// Notices about the id that the caller used.
     notices: Vec<Warning>,
+    /// About the sources as they are now; not recorded.
+    unseen: Option<Warning>,
     observed: Vec<ObservedFact>,
     tree: TreeInspection,
 }
@@ -97,7 +99,13 @@ impl<S: Store> Engine<S> {
             self.remember_workspace(session, workspace);
         }
         self.content_cache.keep_workflow(begun.workflow_hash, Arc::clone(&prepared.workflow));
-        let shown = self.reading().look(session, |facts| self.signed(facts, &begun));
+        let shown = self.reading().look(session, |facts| {
+            let mut reply = self.signed(facts, &begun)?;
+            if let Some(warning) = &prepared.unseen {
+                reply.warn(warning);
+            }
+            Ok(reply)
+        });
         shown.map_err(|failed| match keyed {
             Some(_) => failed,
             None => error::started_but_not_shown(failed, &label),
@@ -153,7 +161,7 @@ impl<S: Store> Engine<S> {
         target: &TargetSession,
         keyed: Option<&Keyed>,
     ) -> Result<Prepared, Box<ErrorEnvelope>> {
-        let CatalogEntry { workflow, source, source_digest, suggested, asked, .. } =
+        let CatalogEntry { workflow, source, source_digest, suggested, asked, unseen, .. } =
             self.catalog.compiled(id, workspace)?;
         let old_name = asked.as_ref().map(|asked| alias_used(&workflow, asked));
         let old_form = suggested.as_deref().map(|better| legacy_id(&workflow, better));
@@ -164,6 +172,7 @@ impl<S: Store> Engine<S> {
             },
             references: self.reading().references(&workflow, Some(&source), workspace),
             notices: old_name.into_iter().chain(old_form).collect(),
+            unseen: unseen_sources(&workflow, &source, &unseen),
             workflow,
             source,
             source_digest,
@@ -350,6 +359,7 @@ impl<S: Store> Engine<S> {
             notices: prepared.notices.clone(),
             repeatable: keyed.map(|keyed| keyed.request_digest),
             tools: self.environment.tools,
+            site: &self.site,
             minting: self.minting(Act::Work)?,
         })
         .map_err(|cause| error::decide(&cause))
@@ -406,6 +416,30 @@ fn initial_context(request: &StartWorkflow) -> Result<Context, Box<ErrorEnvelope
         map.insert("goal".to_owned(), Value::from(goal.clone()));
     }
     Context::new(map).map_err(|cause| error::context(&cause))
+}
+
+/// How many unreadable sources a warning names.
+const UNSEEN_NAMED_MAX: usize = 3;
+
+/// Another version of the workflow may be in what could not be read.
+fn unseen_sources(workflow: &CompiledWorkflow, source: &SourceFile, unseen: &[String]) -> Option<Warning> {
+    let named: Vec<String> =
+        unseen.iter().take(UNSEEN_NAMED_MAX).map(|reference| format!("`{reference}`")).collect();
+    if named.is_empty() {
+        return None;
+    }
+    let more = match unseen.len().saturating_sub(UNSEEN_NAMED_MAX) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let message = format!(
+        "{}{more} cannot be read, and would take precedence over `{}`, which this run uses. If another version of \
+         `{}` was meant, make it readable and start again.",
+        named.join(", "),
+        source.reference,
+        workflow.workflow_id
+    );
+    Some(Warning { code: WarningCode::SourceUnreadable, message })
 }
 
 fn legacy_id(workflow: &CompiledWorkflow, better: &str) -> Warning {

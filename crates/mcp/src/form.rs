@@ -220,11 +220,17 @@ fn message(waiting: &WaitingStep, questions: &[Question], submitted: Option<&str
     }
     match submitted {
         Some(submitted) => text.push_str(submitted),
-        None if waiting.asks_approval => text.push_str(&format!(
-            "\n\nThis step also needs your approval, which cannot be given in this form. `workrail report {0} --context` \
-             shows what the agent submitted; approve it with `workrail approve {0}` at a terminal.",
-            waiting.label
-        )),
+        None if waiting.asks_approval => {
+            text.push_str("\n\nThis step also needs your approval, which cannot be given in this form. ");
+            text.push_str(&match &waiting.team_page {
+                None => format!(
+                    "`workrail report {0} --context` shows what the agent submitted; approve it with \
+                     `workrail approve {0}` at a terminal.",
+                    waiting.label
+                ),
+                Some(page) => format!("An approver decides on {page}, which shows what the agent submitted."),
+            });
+        }
         None => {}
     }
     text
@@ -252,10 +258,12 @@ fn submitted(waiting: &WaitingStep) -> Option<String> {
     if let Some(earlier) = &waiting.earlier {
         text.push_str(&format!("\n\n{}", earlier.replaced_text()));
     }
+    let whole_run = match &waiting.team_page {
+        None => format!("`workrail report {}` shows the whole run.", waiting.label),
+        Some(page) => format!("{page} shows the whole run."),
+    };
     text.push_str(&format!(
-        "\n\nYour decision covers exactly this: all that the agent submitted. `workrail report {}` shows the whole \
-         run.",
-        waiting.label
+        "\n\nYour decision covers exactly this: all that the agent submitted. {whole_run}"
     ));
     Some(text)
 }

@@ -43,11 +43,18 @@ pub enum AdmissionRefusal {
     Unavailable,
 }
 
+/// Why no call can be answered. A probe needs no token, so it learns no more than this.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotReady {
+    Store,
+    Keys,
+}
+
 /// Looks up the members. Called for every request, on a thread that may block.
 pub trait MemberDirectory: Send + Sync + 'static {
     fn caller(&self, token: &str) -> Result<Caller, AdmissionRefusal>;
-    /// Whether the store responds.
-    fn is_ready(&self) -> bool;
+    /// Whether calls can be answered. Implementations log the cause.
+    fn readiness(&self) -> Result<(), NotReady>;
     /// The store's counters. Reads only memory.
     fn numbers(&self) -> StoreNumbers;
 }
@@ -104,13 +111,13 @@ async fn count_refusal(State(metrics): State<Arc<Metrics>>, response: Response) 
 }
 
 async fn ready(members: Arc<dyn MemberDirectory>) -> Response {
-    let asked = timeout(READY_WAIT, spawn_blocking(move || members.is_ready())).await;
-    match asked {
-        Ok(Ok(true)) => "ready\n".into_response(),
-        Ok(Ok(false) | Err(_)) | Err(_) => {
-            (StatusCode::SERVICE_UNAVAILABLE, "the store does not answer\n").into_response()
-        }
-    }
+    let asked = timeout(READY_WAIT, spawn_blocking(move || members.readiness())).await;
+    let reason = match asked {
+        Ok(Ok(Ok(()))) => return "ready\n".into_response(),
+        Ok(Ok(Err(NotReady::Keys))) => "the keyring cannot be used\n",
+        Ok(Ok(Err(NotReady::Store)) | Err(_)) | Err(_) => "the store does not answer\n",
+    };
+    (StatusCode::SERVICE_UNAVAILABLE, reason).into_response()
 }
 
 async fn admit(State(guard): State<TeamGuard>, mut request: Request, next: Next) -> Response {
@@ -176,13 +183,14 @@ fn answer_to(refused: RefusalReason) -> Response {
              `workrail team token create`.\n",
         ),
         RefusalReason::Quota => {
-            let reason =
-                "Too Many Requests: this token has too many requests under way, or sent too many lately\n";
+            let reason = "Too Many Requests: this token has too many requests under way, or sent too many lately. \
+                          Nothing was recorded. Send the same call again in a moment.\n";
             (StatusCode::TOO_MANY_REQUESTS, [(header::RETRY_AFTER, "1")], reason).into_response()
         }
         RefusalReason::Store => {
-            (StatusCode::SERVICE_UNAVAILABLE, "Service Unavailable: the store does not answer\n")
-                .into_response()
+            let reason = "Service Unavailable: the store does not answer. Nothing was recorded. Send the same call again \
+                          in a moment.\n";
+            (StatusCode::SERVICE_UNAVAILABLE, [(header::RETRY_AFTER, "5")], reason).into_response()
         }
     }
 }

@@ -92,6 +92,11 @@ impl fmt::Display for PublicUrl {
 }
 
 impl PublicUrl {
+    /// The address of a server that only its own machine reaches.
+    pub fn localhost(scheme: Scheme, port: u16) -> Self {
+        Self { scheme, host: "localhost".to_owned(), port }
+    }
+
     pub fn scheme(&self) -> Scheme {
         self.scheme
     }

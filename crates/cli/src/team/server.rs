@@ -3,12 +3,12 @@
 use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
 use std::process::ExitCode;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use camino::Utf8PathBuf;
 use clap::Args;
 use workrail_console::{Environment, LoggedIn, Logins, NotLoggedIn, TeamSite, team_router};
-use workrail_engine::{AccessRefusal, AppendCounts};
+use workrail_engine::{AccessRefusal, AppendCounts, NotReady};
 use workrail_host::clock::SystemClock;
 use workrail_host::tls_files::TlsFiles;
 use workrail_mcp::metrics::{Metrics, PoolNumbers, StoreNumbers};
@@ -115,17 +115,14 @@ impl ServerEndpoint {
     /// How browsers reach the console.
     fn console(&self, bound: SocketAddr) -> TeamSite {
         let port = bound.port();
-        let names = self.names(bound);
-        match &self.url {
-            Some(url) => TeamSite { names, origin: url.to_string(), scheme: url.scheme(), port },
-            // Browsers allow passkeys only under this name of loopback.
-            None => {
-                let scheme = self.scheme();
-                let local: Result<PublicUrl, _> = format!("{}://localhost:{port}", scheme.as_str()).parse();
-                let origin = local.map(|address| address.to_string()).unwrap_or_default();
-                TeamSite { names, origin, scheme, port }
-            }
-        }
+        let url = self.console_url(bound);
+        TeamSite { names: self.names(bound), origin: url.to_string(), scheme: url.scheme(), port }
+    }
+
+    /// The address that browsers use. They allow passkeys only under this name of loopback.
+    fn console_url(&self, bound: SocketAddr) -> PublicUrl {
+        let local = || PublicUrl::localhost(self.scheme(), bound.port());
+        self.url.clone().unwrap_or_else(local)
     }
 
     fn tls(&self) -> Result<Option<Tls>, String> {
@@ -206,18 +203,21 @@ fn serve(site: &ServerEndpoint) -> Result<(), Failure> {
     let tls = site.tls().map_err(|problem| Failure::Environment(format!("TLS: {problem}.")))?;
     let metrics = Arc::new(Metrics::default());
     let (served, store) = served(Transport::Http)?;
-    let served: Arc<ServedEngine> = Arc::new(served.remote(Arc::clone(&metrics)));
-    let engine = served.engine().clone();
-    let (members, appended) = (Arc::new(TeamMembers { engine: engine.clone(), store }), engine.clone());
+    let appended = served.engine().clone();
     let ended = team::serve(
         &site.listen,
         tls,
         Arc::clone(&metrics),
         |bound, ending| {
+            let served: Arc<ServedEngine> =
+                Arc::new(served.remote(Arc::clone(&metrics), site.console_url(bound)));
+            let engine = served.engine().clone();
+            let members =
+                Arc::new(TeamMembers { engine: engine.clone(), store, logged_problem: Mutex::default() });
             let logins: Arc<dyn Logins> = Arc::clone(&members) as _;
             let console =
                 team_router(site.console(bound), logins, Arc::new(engine), Arc::new(TeamEnvironment), ending);
-            team::routes(served, site.names(bound), members, metrics, console)
+            team::routes(served, site.names(bound), members, Arc::clone(&metrics), console)
         },
         |bound| {
             output::notice(&format!("listening on {}://{bound}/mcp", site.scheme().as_str()));
@@ -237,6 +237,8 @@ fn serve(site: &ServerEndpoint) -> Result<(), Failure> {
 struct TeamMembers {
     engine: AnyEngine,
     store: Arc<AnyStore>,
+    /// What the last probe found, so that it is logged once.
+    logged_problem: Mutex<Option<NotReady>>,
 }
 
 /// Whether the store answered that the caller is unknown, rather than not at all.
@@ -314,8 +316,22 @@ impl MemberDirectory for TeamMembers {
         })
     }
 
-    fn is_ready(&self) -> bool {
-        self.engine.is_ready()
+    fn readiness(&self) -> Result<(), team::NotReady> {
+        let found = self.engine.readiness();
+        let mut logged = self.logged_problem.lock().unwrap_or_else(PoisonError::into_inner);
+        // Probes come every few seconds: a lasting problem is logged once.
+        if *logged != found.clone().err() {
+            match &found {
+                Ok(()) => tracing::info!("the store answers again"),
+                Err(NotReady::Store(cause)) => tracing::error!(cause, "the store does not answer"),
+                Err(NotReady::Keys(cause)) => tracing::error!(cause, "the keyring cannot be used"),
+            }
+            *logged = found.clone().err();
+        }
+        found.map_err(|problem| match problem {
+            NotReady::Store(_) => team::NotReady::Store,
+            NotReady::Keys(_) => team::NotReady::Keys,
+        })
     }
 
     fn numbers(&self) -> StoreNumbers {

@@ -29,6 +29,7 @@ use super::outputs::{self, OutputTarget};
 use super::proof::ApprovalRule;
 use super::retry::{self, EarlierNotes};
 use super::{DecideError, Minting, check_events, close, disclose, fit};
+use crate::agent_site::{AgentSite, RunRights};
 use crate::interpret::{self, Finding, OutputCheck, StepSelection};
 use crate::label::RunLabel;
 use crate::project::{NodeState, SessionState};
@@ -63,6 +64,8 @@ pub struct Advance<'a> {
     pub content: &'a dyn ContentReader,
     /// What the server offers.
     pub tools: ToolSet,
+    /// Where the agent works.
+    pub site: &'a AgentSite,
     pub minting: Minting,
 }
 
@@ -253,6 +256,8 @@ impl<'a> PreparedAttempt<'a> {
             long_text,
             tools: self.command.tools,
             extras,
+            site: self.command.site,
+            rights: RunRights::Work,
         })?)
     }
 

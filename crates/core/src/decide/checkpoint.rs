@@ -16,6 +16,7 @@ use super::advance::Decided;
 use super::draft::PlanDraft;
 use super::outputs::{self, OutputTarget};
 use super::{DecideError, Minting, close, disclose};
+use crate::agent_site::{AgentSite, RunRights};
 use crate::project::{NodeState, SessionState};
 use crate::reply::{LongText, ReplyInput, ReplyMoment, StepExtras};
 use crate::{derive, reply};
@@ -79,6 +80,9 @@ pub fn checkpoint(command: Checkpoint<'_>) -> Result<Decided, DecideError> {
         long_text: LongText::Shorten,
         // A server that accepts checkpoints offers them.
         tools: ToolSet::ALL,
+        // A checkpoint shows neither the step nor a blocker.
+        site: &AgentSite::Local,
+        rights: RunRights::Work,
         extras: StepExtras {
             return_to: disclose::return_to(facts, at.run_id, snapshot.state()),
             open_gaps: if snapshot.state().is_complete() { open_gaps.collect() } else { Vec::new() },

@@ -246,7 +246,8 @@ impl PreparedAttempt<'_> {
                 }
             },
         };
-        let mut findings = interpret::user_findings(workflow, pending, &self.context, approval, asked);
+        let site = self.command.site;
+        let mut findings = interpret::user_findings(workflow, pending, &self.context, approval, asked, site);
         let mut observed = BTreeMap::new();
         for capability in [Capability::Delegation, Capability::WebBrowsing] {
             let recorded = facts.capability(node, capability);

@@ -22,6 +22,7 @@ use super::draft::PlanDraft;
 use super::evidence::{AvailableEvidence, CurrentWorkspace, EvidenceSubject};
 use super::observe::{self, ObservedFact};
 use super::{DecideError, Minting, disclose, outputs};
+use crate::agent_site::{AgentSite, RunRights};
 use crate::project::SessionState;
 use crate::reason::advisory_severity;
 use crate::reply::{LongText, ReplyInput, ReplyMoment, StepExtras};
@@ -57,6 +58,8 @@ pub struct Start<'a> {
     pub repeatable: Option<Sha256>,
     /// The tools that the server offers.
     pub tools: ToolSet,
+    /// Where the agent works.
+    pub site: &'a AgentSite,
     pub minting: Minting,
 }
 
@@ -172,6 +175,8 @@ fn first_reply(
         moment: ReplyMoment::Started,
         long_text: LongText::Refuse,
         tools: command.tools,
+        site: command.site,
+        rights: RunRights::Work,
         extras: StepExtras {
             references: command.references.to_vec(),
             warnings,

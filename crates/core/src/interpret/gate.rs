@@ -15,6 +15,7 @@ use workrail_model::snapshot::PendingStep;
 use workrail_model::text::BoundedText;
 
 use super::{Finding, step_scope};
+use crate::agent_site::AgentSite;
 use crate::condition::{ValueScope, holds};
 
 /// What a person has decided about the pending step.
@@ -98,6 +99,7 @@ pub fn user_findings(
     context: &Context,
     approval: ApprovalState<'_>,
     asked: AskedProof,
+    site: &AgentSite,
 ) -> Vec<Finding> {
     let Some(step) = workflow.step(&pending.step_id) else { return Vec::new() };
     let is_approved = approval == ApprovalState::Approved;
@@ -117,14 +119,14 @@ pub fn user_findings(
                 &dependency.description,
                 &format!("Ask the user, then send the call below with `context.{key}` set."),
             ),
-            None => decision_finding(step, dependency, approval, asked),
+            None => decision_finding(step, dependency, approval, (asked, site)),
         })
         .collect();
     let approval_reason = Reason::UserOnlyDependency(UserOnlyDependencyReason::NeedsUserApproval);
     let listed = findings.iter().any(|finding| finding.reason == approval_reason);
     let confirmation = asked_confirmation(workflow, pending, context);
     if !is_approved && confirmation == AskedConfirmation::Approval && !listed && gate_of(step).is_some() {
-        findings.push(approval_finding(step, approval, asked));
+        findings.push(approval_finding(step, approval, (asked, site)));
     }
     findings
 }
@@ -154,7 +156,7 @@ fn decision_finding(
     step: &CompiledStep,
     dependency: &UserDependency,
     approval: ApprovalState<'_>,
-    asked: AskedProof,
+    (asked, site): (AskedProof, &AgentSite),
 ) -> Finding {
     let message = match approval {
         ApprovalState::None | ApprovalState::Approved => dependency.description.clone(),
@@ -163,16 +165,20 @@ fn decision_finding(
         }
     };
     let pointer = BlockerPointer::WorkflowStep { step_id: step.step_id.clone() };
-    user_finding(dependency.reason, pointer, &message, &after_decision(approval, asked))
+    user_finding(dependency.reason, pointer, &message, &after_decision(approval, asked, site))
 }
 
-fn approval_finding(step: &CompiledStep, approval: ApprovalState<'_>, asked: AskedProof) -> Finding {
+fn approval_finding(
+    step: &CompiledStep,
+    approval: ApprovalState<'_>,
+    (asked, site): (AskedProof, &AgentSite),
+) -> Finding {
     let pointer = BlockerPointer::WorkflowStep { step_id: step.step_id.clone() };
     user_finding(
         UserOnlyDependencyReason::NeedsUserApproval,
         pointer,
         &approval_message(approval),
-        &after_decision(approval, asked),
+        &after_decision(approval, asked, site),
     )
 }
 
@@ -194,11 +200,10 @@ fn approval_message(approval: ApprovalState<'_>) -> String {
 }
 
 /// What the agent should do about a decision that is missing or does not match.
-fn after_decision(approval: ApprovalState<'_>, asked: AskedProof) -> String {
+fn after_decision(approval: ApprovalState<'_>, asked: AskedProof, site: &AgentSite) -> String {
     match (approval, asked) {
-        (ApprovalState::Rejected { .. }, _) => {
-            "Change the result as they say and send it with the call below; then ask them again."
-        }
+        (ApprovalState::Rejected { .. }, _) => AFTER_REJECTION,
+        (_, asked) if matches!(site, AgentSite::Remote { .. }) => return decided_in_team_console(asked),
         (_, AskedProof::Passkey) => {
             "Ask the user to open the console (`workrail console`) and approve this there with their passkey; nothing \
              else counts. Wait until they have. Then send the call below unchanged: your submission is kept, and only \
@@ -212,6 +217,24 @@ fn after_decision(approval: ApprovalState<'_>, asked: AskedProof) -> String {
         (approval, AskedProof::Any) => return decided_anywhere(approval).to_owned(),
     }
     .to_owned()
+}
+
+const AFTER_REJECTION: &str =
+    "Change the result as they say and send it with the call below; then ask them again.";
+
+/// The same for agents of a team's server. The address of the run's page is in the reply, not in the record.
+fn decided_in_team_console(asked: AskedProof) -> String {
+    let how = match asked {
+        AskedProof::Any => "approve this in the team's console",
+        AskedProof::Passkey => "approve this in the team's console with their passkey; nothing else counts",
+        AskedProof::PasskeyToEnrol => {
+            "enrol a passkey in the team's console under Settings, Passkeys, and approve this with it; nothing else counts"
+        }
+    };
+    format!(
+        "Ask an approver to {how}. Wait until they have. Then send the call below unchanged: your submission is kept, \
+         and only that is approved."
+    )
 }
 
 const REJECTED: &str = "A person rejected this step's result";
@@ -260,9 +283,7 @@ pub(crate) fn asks_for_console(blocker: &Blocker) -> bool {
 
 fn decided_anywhere(approval: ApprovalState<'_>) -> &'static str {
     match approval {
-        ApprovalState::Rejected { .. } => {
-            "Change the result as they say and send it with the call below; then ask them again."
-        }
+        ApprovalState::Rejected { .. } => AFTER_REJECTION,
         ApprovalState::ForOther => {
             "Ask the user to look at this and approve it (`workrail approve`), then send the call below unchanged: \
              your submission is kept."

@@ -27,6 +27,7 @@ use workrail_model::snapshot::{EngineState, PendingStep};
 use workrail_model::text::truncate_with_marker;
 use workrail_model::tool::{ToolName, ToolSet};
 
+use crate::agent_site::{AgentSite, RunRights};
 use crate::interpret::{self, AskedConfirmation};
 use crate::label::RunLabel;
 use crate::progress::Progress;
@@ -65,6 +66,9 @@ pub struct ReplyInput<'a> {
     pub long_text: LongText,
     /// The tools that the server offers; the reply names no others.
     pub tools: ToolSet,
+    /// Where the agent works; the reply suggests nothing that cannot work there.
+    pub site: &'a AgentSite,
+    pub rights: RunRights,
     pub extras: StepExtras,
 }
 
@@ -130,15 +134,17 @@ pub fn render(input: &ReplyInput<'_>) -> Result<StoredReply, StepTextTooLong> {
         | ReplyMoment::Rehydrated
         | ReplyMoment::Checkpointed => (ReplyKind::Ok, input.extras.refused_before.clone()),
     };
-    let next_call = pending.map(|step| next_call::complete(input, &run.label, step, &blockers));
+    let may_work = input.rights == RunRights::Work;
+    let workable = pending.filter(|_| may_work);
+    let next_call = workable.map(|step| next_call::complete(input, &run.label, step, &blockers));
     let extras = input.extras.clone();
-    let saves = input.tools.offers(ToolName::CheckpointWorkflow);
+    let saves = may_work && input.tools.offers(ToolName::CheckpointWorkflow);
     let mut body = ReplyBody {
         kind,
         text: String::new(),
         run,
         state_token: STATE_TOKEN_MARKER.to_owned(),
-        ack_token: pending.map(|_| ACK_TOKEN_MARKER.to_owned()),
+        ack_token: workable.map(|_| ACK_TOKEN_MARKER.to_owned()),
         checkpoint_token: saves.then(|| CHECKPOINT_TOKEN_MARKER.to_owned()),
         pending: shown,
         run_is_at: extras.run_is_at,
@@ -179,7 +185,7 @@ fn next_intent(input: &ReplyInput<'_>, asked: AskedConfirmation) -> NextIntent {
     if input.state.is_complete() {
         return NextIntent::Complete;
     }
-    if input.state.pending_step().is_none() {
+    if input.state.pending_step().is_none() || input.rights != RunRights::Work {
         return NextIntent::RehydrateOnly;
     }
     let needs_user =
@@ -234,7 +240,7 @@ fn pending_body(input: &ReplyInput<'_>, step: &PendingStep) -> Result<PendingBod
         ReplyMoment::Rehydrated => Lifecycle::Rehydrate,
         ReplyMoment::Checkpointed => return Ok(body(input, step, "")),
     };
-    let mode = RenderMode { lifecycle, autonomy: input.preferences.autonomy };
+    let mode = RenderMode { lifecycle, autonomy: input.preferences.autonomy, site: input.site };
     let prompt = match input.long_text {
         LongText::Refuse => prompt::render_step(workflow, step, context, mode)?,
         LongText::Shorten => prompt::render_step_shortened(workflow, step, context, mode),

@@ -13,6 +13,7 @@ use workrail_model::text::truncate_with_marker;
 
 use super::recorded::{branches, recap};
 use super::{OpenGap, ReplyInput, ReplyMoment, children, references, tips};
+use crate::agent_site::AgentSite;
 use crate::interpret::{AskedConfirmation, asked_confirmation, asks_for_console, is_approved, is_rejection};
 use crate::progress::rest_in_words;
 use crate::reason::GapCloser;
@@ -56,10 +57,11 @@ pub(super) fn parts(input: &ReplyInput<'_>, body: &ReplyBody) -> Vec<String> {
 
 fn primary(input: &ReplyInput<'_>, body: &ReplyBody) -> String {
     let mut lines = vec![heading(input, body)];
-    lines.extend(body.run_is_at.as_ref().map(|now| moved_on(now, body.pending.is_some())));
+    lines.extend(input.rights.why_read_only().map(|why| format!("NOTE: {why}")));
+    lines.extend(body.run_is_at.as_ref().map(|now| moved_on(now, body.ack_token.is_some())));
     match input.moment {
         ReplyMoment::Blocked { in_a_row, .. } => {
-            lines.push(blocked(opening(&body.blockers), &body.run.label, &body.blockers));
+            lines.push(blocked(input.site, opening(&body.blockers), &body.run, &body.blockers));
             lines.extend(check_outputs(&input.extras.failed_checks));
             if in_a_row >= REFUSALS_BEFORE_WAY_OUT {
                 lines.push(way_out(in_a_row, input.extras.way_out.as_ref()));
@@ -71,7 +73,7 @@ fn primary(input: &ReplyInput<'_>, body: &ReplyBody) -> String {
             return lines.join("\n\n");
         }
         ReplyMoment::Rehydrated if !body.blockers.is_empty() => {
-            lines.push(blocked(REFUSED_BEFORE, &body.run.label, &body.blockers));
+            lines.push(blocked(input.site, REFUSED_BEFORE, &body.run, &body.blockers));
         }
         ReplyMoment::Started | ReplyMoment::Advanced | ReplyMoment::Rehydrated => {}
     }
@@ -245,15 +247,21 @@ fn is_approval(blocker: &Blocker) -> bool {
         && !matches!(blocker.pointer, BlockerPointer::ContextKey { .. })
 }
 
-fn blocked(opening: &str, label: &str, blockers: &[Blocker]) -> String {
+fn blocked(site: &AgentSite, opening: &str, run: &RunInfo, blockers: &[Blocker]) -> String {
     let mut text = opening.to_owned();
-    // The user needs the exact command.
-    match blockers.iter().find(|blocker| awaits_decision(blocker)) {
-        Some(own) if asks_for_console(own) => text.push_str(&format!(
+    let label = &run.label;
+    // The user needs the exact command or address.
+    match (blockers.iter().find(|blocker| awaits_decision(blocker)), site.run_page(run.run_id)) {
+        (Some(_), Some(page)) => {
+            text.push_str(&format!(" (To approve, an approver opens {page} and decides there.)"))
+        }
+        (Some(own), None) if asks_for_console(own) => text.push_str(&format!(
             " (To approve, the user opens the console: `workrail console`, run {label}.)"
         )),
-        Some(_) => text.push_str(&format!(" (To approve, the user runs `workrail approve {label}`.)")),
-        None => {}
+        (Some(_), None) => {
+            text.push_str(&format!(" (To approve, the user runs `workrail approve {label}`.)"))
+        }
+        (None, _) => {}
     }
     for (position, blocker) in blockers.iter().enumerate() {
         let mut entry =
@@ -353,6 +361,9 @@ fn ending(input: &ReplyInput<'_>, body: &ReplyBody) -> String {
         return text;
     }
     let Some(call) = &body.next_call else {
+        if input.rights.why_read_only().is_some() {
+            return bookmarks(body, "").trim_start().to_owned();
+        }
         return format!("Nothing is pending.{}", bookmarks(body, "To add a note"));
     };
     let mut text = bookmarks(body, "To save progress inside a long step").trim_start().to_owned();

@@ -19,6 +19,7 @@ use workrail_model::time::Timestamp;
 use workrail_model::tool::ToolSet;
 
 use super::script::{RunScript, StepScript};
+use crate::agent_site::AgentSite;
 use crate::decide::Minting;
 use crate::decide::advance::{Advance, advance, delivered_digest};
 use crate::decide::approve::{Approve, approve};
@@ -92,6 +93,7 @@ impl<'a> TrialSession<'a> {
             other_runs: Vec::new(),
             notices: Vec::new(),
             tools: ToolSet::ALL,
+            site: &AgentSite::Local,
             repeatable: None,
             minting: minting(0),
         })
@@ -209,6 +211,7 @@ impl<'a> TrialSession<'a> {
             workflow_changed: false,
             content: &self.snapshots,
             tools: ToolSet::ALL,
+            site: &AgentSite::Local,
             minting: self.minting(),
         })
     }

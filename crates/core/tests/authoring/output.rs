@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 use test_case::test_case;
+use workrail_core::agent_site::AgentSite;
 use workrail_core::builtins::contracts;
 use workrail_core::interpret::{
     ApprovalState, AskedProof, OutputCheck, Submitted, capability_findings, check_output, start,
@@ -356,8 +357,9 @@ fn what_only_the_user_can_give_blocks_until_it_is_given_or_approved() {
     let empty = context(json!({}));
     let state = start(&workflow, &empty).unwrap().state;
     let pending = state.pending_step().unwrap();
-    let count =
-        |context, approval| user_findings(&workflow, pending, context, approval, AskedProof::Any).len();
+    let count = |context, approval| {
+        user_findings(&workflow, pending, context, approval, AskedProof::Any, &AgentSite::Local).len()
+    };
     assert_eq!(count(&empty, ApprovalState::None), 2);
     let given = context(json!({ "chosenPart": "a" }));
     assert_eq!(count(&given, ApprovalState::None), 1);
@@ -366,6 +368,6 @@ fn what_only_the_user_can_give_blocks_until_it_is_given_or_approved() {
     assert_eq!(count(&empty, ApprovalState::Approved), 1, "a question is answered, not approved");
     assert_eq!(count(&given, ApprovalState::Approved), 0);
     let rejected = ApprovalState::Rejected { reason: Some("Not on a Friday.") };
-    let findings = user_findings(&workflow, pending, &given, rejected, AskedProof::Any);
+    let findings = user_findings(&workflow, pending, &given, rejected, AskedProof::Any, &AgentSite::Local);
     assert!(findings[0].blocker.message.as_str().ends_with("Not on a Friday."), "{findings:?}");
 }

@@ -1,6 +1,7 @@
 //! The text of a step: it contains everything authored, in one order, the same every time.
 
 use serde_json::{Value, json};
+use workrail_core::agent_site::AgentSite;
 use workrail_core::interpret::start;
 use workrail_core::render::prompt::{Lifecycle, RenderMode, render_step, render_title};
 use workrail_model::preferences::Autonomy;
@@ -113,7 +114,7 @@ fn people_are_waited_for_only_where_the_mode_waits() {
         let workflow = compiled(&workflow(json!([step])));
         let empty = context(json!({}));
         let state = start(&workflow, &empty).unwrap().state;
-        let mode = RenderMode { lifecycle: Lifecycle::Advance, autonomy };
+        let mode = RenderMode { lifecycle: Lifecycle::Advance, autonomy, site: &AgentSite::Local };
         render_step(&workflow, state.pending_step().unwrap(), &empty, mode).unwrap()
     };
     let gate = || json!({ "kind": "human_approval" });

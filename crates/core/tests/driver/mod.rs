@@ -1,6 +1,7 @@
 //! A generic agent: answers every step from the compiled contract's own example.
 
 use serde_json::{Value, json};
+use workrail_core::agent_site::AgentSite;
 use workrail_core::interpret::{
     self, ApprovalState, AskedProof, Finding, InterpretError, SelectionAdvisory, StepSelection, Strictness,
     Submitted, asked_confirmation, check_output, user_findings,
@@ -123,7 +124,14 @@ pub(crate) fn run(workflow: &CompiledWorkflow, context: &Context, steps_max: usi
         assert_eq!(text, render_step(workflow, pending, context, lifecycle).unwrap());
         assert!(!text.trim().is_empty() && !render_title(workflow, pending, context).is_empty());
         asked_confirmation(workflow, pending, context);
-        let asked = user_findings(workflow, pending, context, ApprovalState::Approved, AskedProof::Any);
+        let asked = user_findings(
+            workflow,
+            pending,
+            context,
+            ApprovalState::Approved,
+            AskedProof::Any,
+            &AgentSite::Local,
+        );
         let is_question =
             |finding: &Finding| matches!(finding.blocker.pointer, BlockerPointer::ContextKey { .. });
         assert!(asked.iter().all(is_question), "{asked:?}");

@@ -83,7 +83,8 @@ impl<S: Store> Engine<S> {
         let workflow = reading.content.workflow(run.workflow_hash)?;
         let snapshot = reading.content.snapshot(found.snapshot_ref)?;
         let context = facts.context_at(node).map_err(|cause| error::context(&cause))?;
-        let mode = RenderMode { lifecycle: Lifecycle::Advance, autonomy: facts.preferences(node).autonomy };
+        let autonomy = facts.preferences(node).autonomy;
+        let mode = RenderMode { lifecycle: Lifecycle::Advance, autonomy, site: &self.site };
         let pending = snapshot.state().pending_step();
         Ok(pending.map(|pending| render_step_shortened(&workflow, pending, &context, mode)))
     }

@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use workrail_core::agent_site::AgentSite;
 use workrail_core::decide::Minting;
 use workrail_core::decide::advance::{Advance, advance};
 use workrail_core::decide::attempt::AttemptState;
@@ -167,6 +168,7 @@ impl History {
             notices: Vec::new(),
             repeatable: None,
             tools: ToolSet::ALL,
+            site: &AgentSite::Local,
             minting: self.minting(),
         });
         let started = started.unwrap_or_else(|error| panic!("a history can start: {error:?}"));
@@ -268,6 +270,7 @@ impl History {
             workflow_changed: false,
             content: &self.contents,
             tools: ToolSet::ALL,
+            site: &AgentSite::Local,
             minting: self.minting(),
         });
         PlanParts::of(&decided.unwrap_or_else(|error| panic!("a step can be completed: {error:?}")).plan)

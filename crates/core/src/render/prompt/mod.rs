@@ -21,6 +21,7 @@ use workrail_model::snapshot::PendingStep;
 
 use super::limited::{Full, LimitedText, Overflow, Values, json_bytes};
 use super::template::fill;
+use crate::agent_site::AgentSite;
 use crate::builtins::LOOP_CONTROL_CONTRACT;
 use crate::condition::ValueScope;
 use crate::interpret::{condition_holds, step_scope};
@@ -37,16 +38,18 @@ pub enum Lifecycle {
 
 /// For whom and when a step's text is rendered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RenderMode {
+pub struct RenderMode<'a> {
     pub lifecycle: Lifecycle,
     /// The run's autonomy: the text never asks for more than the mode allows.
     pub autonomy: Autonomy,
+    /// Where the agent works: the text names no command that does not exist there.
+    pub site: &'a AgentSite,
 }
 
-impl From<Lifecycle> for RenderMode {
-    /// The text for a run without a chosen mode.
+impl From<Lifecycle> for RenderMode<'_> {
+    /// The text for a run without a chosen mode, with the store.
     fn from(lifecycle: Lifecycle) -> Self {
-        Self { lifecycle, autonomy: Autonomy::Guided }
+        Self { lifecycle, autonomy: Autonomy::Guided, site: &AgentSite::Local }
     }
 }
 
@@ -113,11 +116,11 @@ fn emptied(value: Option<&Value>) -> Value {
 
 /// The step's text, or the variable whose value makes it too long. An authored text that is too long by
 /// itself is truncated, because no value could help: the compiler refuses it, but an imported workflow may have it.
-pub fn render_step(
+pub fn render_step<'a>(
     workflow: &CompiledWorkflow,
     pending: &PendingStep,
     context: &Context,
-    mode: impl Into<RenderMode>,
+    mode: impl Into<RenderMode<'a>>,
 ) -> Result<String, StepTextTooLong> {
     let source = StepSource { workflow, pending, context, mode: mode.into(), plan: PlanAround::Included };
     let mut whole = LimitedText::new(RENDERED_STEP_BYTES_MAX, Values::Whole, Overflow::Refuse);
@@ -149,11 +152,11 @@ pub fn render_step(
 
 /// The step's text for a reader: never refused, so that every run can be continued. If a value
 /// makes it too long, values are shown as excerpts and the text says so.
-pub fn render_step_shortened(
+pub fn render_step_shortened<'a>(
     workflow: &CompiledWorkflow,
     pending: &PendingStep,
     context: &Context,
-    mode: impl Into<RenderMode>,
+    mode: impl Into<RenderMode<'a>>,
 ) -> String {
     let mode = mode.into();
     render_step(workflow, pending, context, mode).unwrap_or_else(|too_long| {
@@ -206,7 +209,7 @@ struct StepSource<'a> {
     workflow: &'a CompiledWorkflow,
     pending: &'a PendingStep,
     context: &'a Context,
-    mode: RenderMode,
+    mode: RenderMode<'a>,
     plan: PlanAround,
 }
 
@@ -332,7 +335,7 @@ fn guidance(
     workflow: &CompiledWorkflow,
     step: &CompiledStep,
     scope: &ValueScope<'_>,
-    mode: RenderMode,
+    mode: RenderMode<'_>,
     out: &mut LimitedText,
 ) -> Result<(), Full> {
     let lifecycle = mode.lifecycle;

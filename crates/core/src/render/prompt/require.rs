@@ -11,6 +11,7 @@ use workrail_model::event::Context;
 use workrail_model::limits::TITLE_BYTES_MAX;
 use workrail_model::name::AssessmentName;
 use workrail_model::preferences::Autonomy;
+use workrail_model::public_url::PublicUrl;
 use workrail_model::reason::NonAssumableChoiceKind;
 use workrail_model::snapshot::PendingStep;
 use workrail_model::text::truncate_with_marker;
@@ -18,6 +19,7 @@ use workrail_model::text::truncate_with_marker;
 use super::super::limited::{Full, LimitedText};
 use super::super::template::fill;
 use super::{Lifecycle, RenderMode, bullets};
+use crate::agent_site::AgentSite;
 use crate::builtins::LOOP_CONTROL_KIND;
 use crate::condition::ValueScope;
 use crate::edits::AllowedEdits;
@@ -30,17 +32,17 @@ pub(super) fn write(
     pending: &PendingStep,
     step: &CompiledStep,
     context: &Context,
-    mode: RenderMode,
+    mode: RenderMode<'_>,
     out: &mut LimitedText,
 ) -> Result<(), Full> {
     let scope = step_scope(workflow, pending, context);
     if let Some(criteria) = &step.criteria {
         filled("**Your notes are checked:**", &wants(criteria), &scope, out)?;
     }
-    if let Some(text) = step.edits.as_ref().and_then(|rule| edits(rule, context)) {
+    if let Some(text) = step.edits.as_ref().and_then(|rule| edits(rule, context, mode.site)) {
         out.section(|out| out.push(&text))?;
     }
-    if let Some(text) = checks(step) {
+    if let Some(text) = checks(step, mode.site) {
         out.section(|out| out.push(&text))?;
     }
     if let Some(rule) = &step.evidence {
@@ -71,34 +73,43 @@ pub(super) fn write(
     })?;
     let asked = asked_confirmation(workflow, pending, context);
     let waits = mode.autonomy != Autonomy::FullAutoNeverStop;
-    match people(asked, mode.autonomy) {
-        None => Ok(()),
-        Some(_) if waits && asked == AskedConfirmation::Approval && wants_passkey(step) => {
+    let approves = waits && asked == AskedConfirmation::Approval;
+    match (people(asked, mode.autonomy), mode.site) {
+        (None, _) => Ok(()),
+        (Some(_), AgentSite::Remote { console }) if approves => {
+            let text = approval_in_team_console(console, wants_passkey(step));
+            out.section(|out| out.push(&text))
+        }
+        (Some(_), AgentSite::Local) if approves && wants_passkey(step) => {
             out.section(|out| out.push(WITH_PASSKEY))
         }
-        Some(text) => out.section(|out| out.push(text)),
+        (Some(text), AgentSite::Local | AgentSite::Remote { .. }) => out.section(|out| out.push(text)),
     }
 }
 
 /// Which files may be edited.
-fn edits(rule: &EditRule, context: &Context) -> Option<String> {
+fn edits(rule: &EditRule, context: &Context, site: &AgentSite) -> Option<String> {
     let allowed = AllowedEdits::of(rule, context)?;
     let globs = allowed.globs().take(GLOBS_SHOWN_MAX).collect::<Vec<_>>().join("`, `");
     let more = match allowed.globs().count().saturating_sub(GLOBS_SHOWN_MAX) {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
+    const NOT_COMPARED: &str = "Changes are not checked here: this server does not see your files";
+    let (when_it_ends, when_the_step_ends) = match site {
+        AgentSite::Local => ("Changes are checked when it ends", "Changes are checked when the step ends"),
+        AgentSite::Remote { .. } => (NOT_COMPARED, NOT_COMPARED),
+    };
     Some(match &allowed.declared {
         _ if globs.is_empty() => {
-            "**Edits:** change no files of the repository in this step. Changes are checked when it ends."
-                .to_owned()
+            format!("**Edits:** change no files of the repository in this step. {when_it_ends}.")
         }
-        None => format!(
-            "**Edits:** change only files that match `{globs}`{more} in this step. Changes are checked when it ends."
-        ),
+        None => {
+            format!("**Edits:** change only files that match `{globs}`{more} in this step. {when_it_ends}.")
+        }
         Some(scope) => format!(
-            "**Scope:** `{globs}`{more}. Changes are checked when the step ends; if more has to change, send the \
-             longer list as `context.{}` and say why.",
+            "**Scope:** `{globs}`{more}. {when_the_step_ends}; if more has to change, send the longer list as `context.{}` and \
+             say why.",
             scope.key
         ),
     })
@@ -108,17 +119,23 @@ fn edits(rule: &EditRule, context: &Context) -> Option<String> {
 const GLOBS_SHOWN_MAX: usize = 20;
 
 /// What is run when the step is submitted.
-fn checks(step: &CompiledStep) -> Option<String> {
+fn checks(step: &CompiledStep, site: &AgentSite) -> Option<String> {
     let names: Vec<String> = step.checks.iter().map(|check| format!("`{}`", check.command)).collect();
     let (what, run) = match names.as_slice() {
         [] => return None,
         [one] => (format!("check {one}"), "It runs"),
         several => (format!("checks {}", several.join(", ")), "They run"),
     };
-    Some(format!(
-        "**Checked:** WorkRail runs the project's {what} when you submit this step. {run} on the files as they are then; \
-         if one fails, the step is not complete."
-    ))
+    Some(match site {
+        AgentSite::Local => format!(
+            "**Checked:** WorkRail runs the project's {what} when you submit this step. {run} on the files as they are \
+             then; if one fails, the step is not complete."
+        ),
+        AgentSite::Remote { .. } => format!(
+            "**Checks:** the project's {what} cannot run on this server, which does not see your files; the record says \
+             so. Run them yourself if you can, and report the result in the notes."
+        ),
+    })
 }
 
 /// How well the result must be known.
@@ -159,6 +176,18 @@ fn held_back(workflow: &CompiledWorkflow, pending: &PendingStep, context: &Conte
 const WITH_PASSKEY: &str = "**Approval:** submit this step's result; the user then approves exactly that with a \
                             passkey in the console (`workrail console`). Nothing else counts. Do not act on it until \
                             it is approved, and do not change the run's mode to get around it.";
+
+/// The approval text for agents of a team's server.
+fn approval_in_team_console(console: &PublicUrl, wants_passkey: bool) -> String {
+    let (with, only) = match wants_passkey {
+        true => (" with a passkey", " Nothing else counts."),
+        false => ("", ""),
+    };
+    format!(
+        "**Approval:** submit this step's result; an approver then approves exactly that{with} in the team's console \
+         ({console}).{only} Do not act on it until it is approved, and do not change the run's mode to get around it."
+    )
+}
 
 /// Whether the workflow itself asks for a passkey.
 fn wants_passkey(step: &CompiledStep) -> bool {

@@ -1,0 +1,140 @@
+//! What agents and members read from a team's server: only calls and addresses that work for them (G113, G115).
+
+#![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
+
+use std::process::Stdio;
+
+use serde_json::{Value, json};
+use workrail_testkit::home::Home;
+use workrail_testkit::mcp_client::reply_data;
+use workrail_testkit::wire::{Http, stateless};
+
+const HOST: &str = "workrail.example.com";
+
+struct Team {
+    home: Home,
+    server: Http,
+}
+
+impl Team {
+    fn new() -> Self {
+        let home = Home::new(env!("CARGO_BIN_EXE_workrail"));
+        home.gated_workflow();
+        let steps = [
+            json!({ "id": "do", "title": "Do it", "prompt": "Do it.", "edits": { "allow": ["docs/**"] } }),
+            json!({ "id": "sign", "title": "Sign it", "prompt": "Sign it.", "edits": { "allow": [] },
+                    "requireConfirmation": { "kind": "human_approval", "proof": "passkey" } }),
+        ];
+        home.workflow(&json!({
+            "id": "team.signed", "name": "Signed", "description": "Needs a passkey.", "version": "1.0.0",
+            "steps": steps,
+        }));
+        let url = format!("https://{HOST}");
+        let all = ["serve", "--listen", "127.0.0.1:0", "--public-url", &url, "--behind-proxy"];
+        let server = Http::of_command(home.command(&all).stdin(Stdio::null()));
+        Self { home, server }
+    }
+
+    fn token(&self, role: &str) -> String {
+        let made = self.home.done(&["team", "token", "create", role, "--role", role, "--json"]).json();
+        made["token"].as_str().unwrap().to_owned()
+    }
+
+    /// The result of a call.
+    fn call(&self, token: &str, tool: &str, arguments: Value) -> Value {
+        let message = stateless(1, "tools/call", json!({ "name": tool, "arguments": arguments }));
+        let head = format!(
+            "POST /mcp HTTP/1.1\r\nHost: {HOST}\r\nContent-Type: application/json\r\nAuthorization: Bearer {token}\r\n\
+             Accept: application/json, text/event-stream\r\nMCP-Protocol-Version: 2026-07-28\r\n\
+             Mcp-Method: tools/call\r\nMcp-Name: {tool}\r\n"
+        );
+        let answer = self.server.exchange(&head, message.to_string().as_bytes());
+        assert_eq!(answer.status, 200, "{}", answer.body);
+        answer.json()["result"].clone()
+    }
+
+    fn submit(&self, token: &str, ack: &Value) -> Value {
+        let arguments = json!({ "ackToken": ack, "output": { "notesMarkdown": "Did it." } });
+        self.call(token, "continue_workflow", arguments)
+    }
+}
+
+fn text(result: &Value) -> String {
+    let parts = result["content"].as_array().unwrap().iter();
+    parts.map(|part| part["text"].as_str().unwrap()).collect::<Vec<_>>().join("\n\n")
+}
+
+/// The reply without what differs between runs of the test.
+fn plain(result: &Value) -> String {
+    let data = reply_data(result);
+    let mut shown = text(result);
+    let mut names = vec![(data["stateToken"].as_str(), "STATE"), (data["ackToken"].as_str(), "ACK")];
+    names.push((data["checkpointToken"].as_str(), "CHECKPOINT"));
+    names.push((data["run"]["label"].as_str(), "LABEL"));
+    names.push((data["run"]["runId"].as_str(), "RUN"));
+    for (value, name) in names {
+        if let Some(value) = value {
+            shown = shown.replace(value, name);
+        }
+    }
+    shown
+}
+
+/// Broke: the agent told its user to run `workrail approve`, which needs the store, and promised that edits are compared.
+#[test]
+fn approvals_lead_to_the_teams_console() {
+    let team = Team::new();
+    let agent = team.token("agent");
+    let mut shown = Vec::new();
+    let begun = team.call(&agent, "start_workflow", json!({ "workflowId": "team.gated" }));
+    let blocked = team.submit(&agent, &reply_data(&begun)["ackToken"]);
+    shown.extend([&begun, &blocked].map(plain));
+    let begun = team.call(&agent, "start_workflow", json!({ "workflowId": "team.signed" }));
+    let next = team.submit(&agent, &reply_data(&begun)["ackToken"]);
+    let blocked = team.submit(&agent, &reply_data(&next)["ackToken"]);
+    let again =
+        team.call(&agent, "continue_workflow", json!({ "stateToken": reply_data(&blocked)["stateToken"] }));
+    shown.extend([&begun, &next, &blocked, &again].map(plain));
+    let shown = shown.join("\n\n=====\n\n");
+    assert!(!shown.contains("`workrail approve") && !shown.contains("`workrail console"), "{shown}");
+    insta::assert_snapshot!(shown);
+    team.server.end("TERM");
+}
+
+/// Broke: a viewer or approver got tokens to work with and was told to complete the step.
+#[test]
+fn roles_that_may_not_work_get_nothing_to_work_with() {
+    let team = Team::new();
+    let agent = team.token("agent");
+    let begun =
+        team.call(&agent, "start_workflow", json!({ "workflowId": "team.gated", "goal": "Release it" }));
+    let run = reply_data(&begun)["run"].clone();
+    let label = run["label"].as_str().unwrap();
+    for role in ["viewer", "approver"] {
+        let reader = team.token(role);
+        let looked = team.call(
+            &reader,
+            "continue_workflow",
+            json!({ "stateToken": reply_data(&begun)["stateToken"] }),
+        );
+        let found = team.call(&reader, "resume_session", json!({ "run": label }));
+        let read = team.call(&reader, "read_run", json!({ "run": label }));
+        for result in [&looked, &found, &read] {
+            let whole = result.to_string();
+            for token in ["ack.v", "ackToken", "checkpointToken", "Do only this step", "ack1", "chk1"] {
+                assert!(!whole.contains(token), "{role}: {token} in {whole}");
+            }
+            assert!(
+                whole.contains(&format!("Your role `{role}` may read this run but not work on it")),
+                "{whole}"
+            );
+        }
+        if role == "viewer" {
+            insta::assert_snapshot!("viewer_looks_at_a_step", plain(&looked));
+            let shown = text(&found).replace(label, "LABEL");
+            let shown = shown.lines().filter(|line| !line.contains("last worked on")).collect::<Vec<_>>();
+            insta::assert_snapshot!("viewer_resumes", shown.join("\n"));
+        }
+    }
+    team.server.end("TERM");
+}
