@@ -7,8 +7,10 @@
 use std::fmt;
 use std::time::Duration;
 
-/// A path that stays beneath the data directory: components of `[A-Za-z0-9._-]`, none of them `.` or `..`,
-/// joined by `/`. The empty path is the data directory itself.
+/// A path that stays beneath the data directory: components joined by `/`, none of them `.` or `..`. The empty path is
+/// the data directory itself.
+///
+/// Our own names hold only `[A-Za-z0-9._-]`. Other components come from listings alone: people put files there too.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RelPath(String);
 
@@ -17,7 +19,7 @@ impl RelPath {
         Self(String::new())
     }
 
-    /// Parses a relative path; `None` when a component could escape the data directory.
+    /// Parses a relative path of our own names; `None` for any other, such as one that leaves the data directory.
     pub fn parse(text: &str) -> Option<Self> {
         if text.is_empty() {
             return Some(Self::root());
@@ -25,12 +27,18 @@ impl RelPath {
         text.split('/').all(is_plain_component).then(|| Self(text.to_owned()))
     }
 
-    /// The path of a child; `None` if the name is not a single plain component.
+    /// The path of a listed child; `None` if the name is not a single component, or was not valid UTF-8.
     pub fn child(&self, name: &str) -> Option<Self> {
-        if !is_plain_component(name) {
-            return None;
-        }
-        Some(if self.0.is_empty() { Self(name.to_owned()) } else { Self(format!("{}/{name}", self.0)) })
+        is_component(name).then(|| self.joined(name))
+    }
+
+    /// The path of a listed child for display, also if it cannot be opened by that name.
+    pub fn describe_child(&self, name: &str) -> String {
+        self.joined(name).to_string()
+    }
+
+    fn joined(&self, name: &str) -> Self {
+        if self.0.is_empty() { Self(name.to_owned()) } else { Self(format!("{}/{name}", self.0)) }
     }
 
     /// The parent directory; `None` for the data directory itself.
@@ -56,7 +64,17 @@ impl RelPath {
 
 impl fmt::Display for RelPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.0.is_empty() { "." } else { &self.0 })
+        if self.0.is_empty() {
+            return f.write_str(".");
+        }
+        // A name from a listing may hold control characters, which must not reach a terminal.
+        for character in self.0.chars() {
+            match character.is_control() {
+                true => write!(f, "{}", character.escape_default())?,
+                false => write!(f, "{character}")?,
+            }
+        }
+        Ok(())
     }
 }
 
@@ -66,13 +84,19 @@ impl fmt::Debug for RelPath {
     }
 }
 
-/// Whether a name is a safe path component: it cannot lead out of its directory.
-pub fn is_plain_component(name: &str) -> bool {
+/// Whether a name is one of the kind that we give: it cannot lead out of its directory, and is the same on every disk.
+fn is_plain_component(name: &str) -> bool {
+    is_component(name) && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-'))
+}
+
+/// Whether a listed name can be opened: it cannot lead out of its directory, and nothing of it was lost. A name that is
+/// not UTF-8 is listed with U+FFFD in the place of what is not.
+fn is_component(name: &str) -> bool {
     !name.is_empty()
         && name.len() <= 255
         && name != "."
         && name != ".."
-        && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-'))
+        && !name.contains(['/', '\0', char::REPLACEMENT_CHARACTER])
 }
 
 /// The operation that failed; also what the crash proofs count and interrupt.
@@ -209,6 +233,7 @@ pub struct FileStamp {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DirEntry {
+    /// Any name that the directory holds; `RelPath::child` says whether it can be opened.
     pub name: String,
     pub kind: FileKind,
 }
@@ -259,7 +284,7 @@ pub trait FileSystem: Send + Sync + 'static {
     fn sync_dir(&self, path: &RelPath) -> Result<(), FsError>;
     /// Reads a regular file from `offset` to its end; `TooLarge` when that is more than `max` bytes.
     fn read(&self, path: &RelPath, offset: u64, max: u64) -> Result<Vec<u8>, FsError>;
-    /// Lists a directory, sorted by name bytes. Names that are not plain components are left out.
+    /// Lists a directory with every name in it, sorted by name bytes. What is not UTF-8 in a name becomes U+FFFD.
     fn list(&self, path: &RelPath) -> Result<Vec<DirEntry>, FsError>;
     fn stat(&self, path: &RelPath) -> Result<FileStat, FsError>;
     /// Like `stat`, in one system call, for display only: it may follow a link in place of a directory.

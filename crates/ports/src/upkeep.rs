@@ -62,6 +62,11 @@ impl Tally {
         self.files += 1;
         self.bytes += bytes;
     }
+
+    pub fn add_all(&mut self, other: Self) {
+        self.files += other.files;
+        self.bytes += other.bytes;
+    }
 }
 
 /// What a sweep removed, or would remove.
@@ -72,6 +77,8 @@ pub struct Swept {
     pub workflows: Tally,
     /// Leftovers of interrupted writes, removals and imports.
     pub leftovers: Tally,
+    /// Why a leftover could not be removed, if one could not.
+    pub kept_leftover: Option<FsError>,
 }
 
 impl Swept {

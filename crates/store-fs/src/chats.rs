@@ -24,7 +24,8 @@ impl<F: FileSystem> LocalStore<F> {
 
     fn chat_files(&self) -> Vec<(RelPath, Option<ChatRecord>)> {
         let entries = self.fs().list(&layout::chats()).unwrap_or_default();
-        let found = entries.iter().filter_map(|entry| {
+        let ours = entries.iter().filter(|entry| layout::may_be_ours(&entry.name));
+        let found = ours.filter_map(|entry| {
             let path = layout::chats().child(&entry.name)?;
             // A leftover of an interrupted write is not a record, and is removed first when there are too many.
             let record = if layout::is_temporary(&entry.name) { None } else { self.chat_at(&path) };

@@ -254,6 +254,11 @@ pub(crate) fn suspect(folder: &RelPath) -> RelPath {
 pub(crate) const CONTENT_KINDS: [AttachmentKind; 3] =
     [AttachmentKind::Snapshot, AttachmentKind::Blob, AttachmentKind::Workflow];
 
+/// Whether we may have given this name: what people add under other names is theirs.
+pub(crate) fn may_be_ours(name: &str) -> bool {
+    RelPath::parse(name).is_some()
+}
+
 /// Whether an interrupted write left it; never truth.
 pub(crate) fn is_temporary(name: &str) -> bool {
     name.starts_with(".tmp-")
@@ -283,13 +288,19 @@ pub(crate) fn keyring_aside(number: u64) -> RelPath {
     path(&format!("keys/keyring.unusable-{number}"))
 }
 
+/// Where a backup keeps earlier keys that a store replaced.
+pub(crate) fn keyring_replaced(number: u64) -> RelPath {
+    path(&format!("keys/keyring.replaced-{number}"))
+}
+
 /// Where a folder in the place of the HTTP secret is moved.
 pub(crate) fn http_secret_aside(number: u64) -> RelPath {
     path(&format!("keys/http-secret.unusable-{number}"))
 }
 
 pub(crate) fn is_key_aside(name: &str) -> bool {
-    ["keyring.unusable-", "http-secret.unusable-", PASSKEYS_ASIDE].iter().any(|aside| name.starts_with(aside))
+    let asides = ["keyring.unusable-", "keyring.replaced-", "http-secret.unusable-", PASSKEYS_ASIDE];
+    asides.iter().any(|aside| name.starts_with(aside))
 }
 
 /// The secret of the HTTP transport.

@@ -47,6 +47,7 @@ impl<F: FileSystem> LocalStore<F> {
     /// Makes room for one more run.
     fn bound_observed(&self) {
         let Ok(mut entries) = self.fs().list_with_stat(&layout::observed(), None) else { return };
+        entries.retain(|entry| layout::may_be_ours(&entry.entry.name));
         entries.sort_by_key(|entry| Reverse(entry.stat.as_ref().map(|stat| stat.stamp.changed_ns)));
         for entry in entries.iter().skip(OBSERVED_RUNS_MAX - 1) {
             if let Some(path) = layout::observed().child(&entry.entry.name) {

@@ -11,7 +11,7 @@ use workrail_model::limits::MANIFEST_BYTES_MAX;
 use workrail_model::manifest::Cursor;
 use workrail_model::plan::AttachmentKind;
 use workrail_ports::file_system::{
-    DirEntry, FileKind, FileStamp, FileStat, FileSystem, FsError, FsErrorKind, RelPath, StatEntry,
+    DirEntry, FileKind, FileStamp, FileStat, FileSystem, FsError, FsErrorKind, FsOp, RelPath, StatEntry,
 };
 use workrail_ports::upkeep::{FOREIGN_FOLDER, SafeModeReason, digests_in};
 
@@ -77,9 +77,8 @@ impl ReachableContent {
         }
         if strays::is_foreign_folder(entry) {
             // A newer build may name sessions differently.
-            let path = layout::sessions().child(&entry.name).map(|path| path.to_string());
             return Some(SafeModeReason {
-                what: path.unwrap_or_else(|| entry.name.clone()),
+                what: layout::sessions().describe_child(&entry.name),
                 why: FOREIGN_FOLDER.to_owned(),
             });
         }
@@ -130,25 +129,39 @@ impl ReachableContent {
             listed => listed.map_err(|error| unreadable(&folder, &error))?,
         };
         for entry in entries {
-            let Some(path) = folder.child(&entry.name) else { continue };
             let is_no_backup = layout::is_temporary(&entry.name) || entry.name == layout::DAMAGED_CONTENT;
             if is_no_backup || self.backups_read.contains(&entry.name) {
                 continue;
             }
+            let Some(path) = folder.child(&entry.name) else {
+                let why = "its name is not valid UTF-8, so it cannot be read".to_owned();
+                return Err(SafeModeReason { what: folder.describe_child(&entry.name), why });
+            };
             let mut found = BTreeSet::new();
-            tree::each_file(fs, &path, &mut |file, kind| match kind {
+            let mut read = |file: &RelPath, kind| match kind {
                 FileKind::Regular => {
                     found.extend(digests_in(&fs.read(file, 0, MANIFEST_BYTES_MAX)?));
                     Ok(())
                 }
-                FileKind::Directory | FileKind::Other => Ok(()),
-            })
+                FileKind::Directory => Err(too_deep(file)),
+                FileKind::Other => Ok(()),
+            };
+            match entry.kind {
+                FileKind::Regular => read(&path, entry.kind),
+                // A link is refused: it may lead to a backup.
+                FileKind::Directory | FileKind::Other => tree::each_file(fs, &path, &mut read),
+            }
             .map_err(|error| unreadable(&path, &error))?;
             self.in_backups.extend(found);
             self.backups_read.insert(entry.name);
         }
         Ok(())
     }
+}
+
+fn too_deep(path: &RelPath) -> FsError {
+    let detail = "folders are nested too deeply".to_owned();
+    FsError { op: FsOp::List, path: path.clone(), kind: FsErrorKind::WrongKind, detail }
 }
 
 fn unreadable(path: &RelPath, error: &FsError) -> SafeModeReason {

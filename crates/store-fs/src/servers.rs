@@ -142,6 +142,7 @@ impl<F: FileSystem> LocalStore<F> {
         let names: Vec<&str> = entries
             .iter()
             .filter(|entry| entry.kind == FileKind::Regular && entry.name.ends_with(".jsonl"))
+            .filter(|entry| layout::may_be_ours(&entry.name))
             .map(|entry| entry.name.as_str())
             .collect();
         for name in names.iter().take((names.len() + 2).saturating_sub(LOGS_MAX)) {

@@ -56,8 +56,10 @@ fn mixed(sum: u64, stat: &FileStat) -> u64 {
 /// A fingerprint of the segments folder's listing, ignoring temporaries.
 fn segments<F: FileSystem>(fs: &F, session: SessionId) -> Option<u64> {
     let mut sum: u64 = 0;
-    for found in fs.list_with_stat(&layout::events(session), None).ok()? {
-        if layout::is_temporary(&found.entry.name) {
+    let folder = layout::events(session);
+    for found in fs.list_with_stat(&folder, None).ok()? {
+        // Without an exact name it cannot be inspected; it is not a segment either.
+        if layout::is_temporary(&found.entry.name) || folder.child(&found.entry.name).is_none() {
             continue;
         }
         let stat = found.stat?;

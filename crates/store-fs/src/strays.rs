@@ -58,11 +58,11 @@ struct StrayList {
 impl StrayList {
     fn add(&mut self, folder: &RelPath, entry: &DirEntry) {
         self.count += 1;
-        if self.strays.len() < self.max
-            && let Some(path) = folder.child(&entry.name)
-        {
-            let kind = if is_temporary(&entry.name) { StrayKind::Leftover } else { StrayKind::Unknown };
-            self.strays.push(Stray { path: path.to_string(), kind });
+        if self.strays.len() < self.max {
+            // A sweep cannot open what has no exact name.
+            let is_leftover = is_temporary(&entry.name) && folder.child(&entry.name).is_some();
+            let kind = if is_leftover { StrayKind::Leftover } else { StrayKind::Unknown };
+            self.strays.push(Stray { path: folder.describe_child(&entry.name), kind });
         }
     }
 }
@@ -94,7 +94,7 @@ pub(crate) fn blocked_names<F: FileSystem>(fs: &F) -> Result<Vec<String>, FsErro
 pub(crate) fn foreign_folders<F: FileSystem>(fs: &F) -> Result<Vec<String>, FsError> {
     let folder = layout::sessions();
     let foreign = listed(fs, &folder)?.into_iter().filter(is_foreign_folder);
-    Ok(foreign.filter_map(|entry| folder.child(&entry.name)).map(|path| path.to_string()).collect())
+    Ok(foreign.map(|entry| folder.describe_child(&entry.name)).collect())
 }
 
 pub(crate) fn strays<F: FileSystem>(fs: &F, max: usize) -> Result<(Vec<Stray>, u64), FsError> {

@@ -41,10 +41,10 @@ impl<F: FileSystem> LocalStore<F> {
                 for (kind, digest) in unreachable {
                     swept.of(kind).add(self.len_of(&content(kind, digest)));
                 }
-                self.leftovers(&mut |path| swept.leftovers.add(self.len_of(path)))?;
+                self.leftovers(&mut swept)?;
             }
             Sweep::Real => {
-                self.sweep_leftovers(&mut reachable, &mut swept.leftovers)?;
+                self.sweep_leftovers(&mut reachable, &mut swept)?;
                 let files = unreachable.len().div_ceil(BATCHES_MAX).max(BATCH_FILES_MIN);
                 for batch in unreachable.chunks(files) {
                     self.fs().give_way();
@@ -116,33 +116,34 @@ impl<F: FileSystem> LocalStore<F> {
     }
 
     /// What a real sweep would find left behind; it also counts files in use, because no lock is taken.
-    fn leftovers(&self, found: &mut dyn FnMut(&RelPath)) -> Result<(), FsError> {
+    fn leftovers(&self, swept: &mut Swept) -> Result<(), FsError> {
         for folder in CONTENT_KINDS.map(content_dir) {
             for path in temporaries(self.fs(), &folder, FileKind::Regular)? {
-                found(&path);
+                swept.leftovers.add(self.len_of(&path));
             }
         }
         for folder in [layout::sessions(), layout::backups()] {
             for path in temporaries(self.fs(), &folder, FileKind::Directory)? {
-                tree::each_file(self.fs(), &path, &mut |file, _| {
-                    found(file);
-                    Ok(())
-                })?;
+                self.count(&path, swept);
             }
         }
         for session in self.session_folders()? {
             if !load::holds_work(self.fs(), session)? {
-                tree::each_file(self.fs(), &layout::session(session), &mut |file, _| {
-                    found(file);
-                    Ok(())
-                })?;
+                self.count(&layout::session(session), swept);
                 continue;
             }
             for path in temporaries_of(self.fs(), session)? {
-                found(&path);
+                swept.leftovers.add(self.len_of(&path));
             }
         }
         Ok(())
+    }
+
+    fn count(&self, folder: &RelPath, swept: &mut Swept) {
+        match tree::tally(self.fs(), folder) {
+            Ok(sum) => swept.leftovers.add_all(sum),
+            Err(error) => swept.kept_leftover = Some(error),
+        }
     }
 
     fn session_folders(&self) -> Result<Vec<SessionId>, FsError> {
@@ -156,39 +157,38 @@ impl<F: FileSystem> LocalStore<F> {
     fn sweep_leftovers(
         &self,
         reachable: &mut ReachableContent,
-        tally: &mut Tally,
+        swept: &mut Swept,
     ) -> Result<(), UpkeepError> {
         let _lock = self.lock_out_writers(reachable)?;
         self.fs().sync_dir(&layout::sessions())?;
         for folder in CONTENT_KINDS.map(content_dir) {
             for path in temporaries(self.fs(), &folder, FileKind::Regular)? {
-                self.remove_counted(&path, tally)?;
+                self.remove_counted(&path, &mut swept.leftovers)?;
             }
         }
         for path in temporaries(self.fs(), &layout::sessions(), FileKind::Directory)? {
-            self.remove_leftover_folder(&path, tally)?;
+            self.remove_leftover_folder(&path, swept)?;
         }
         for path in temporaries(self.fs(), &layout::backups(), FileKind::Directory)? {
-            self.count_and_remove(&path, tally)?;
+            self.count_and_remove(&path, swept);
         }
         for session in self.session_folders()? {
-            self.tidy(session, reachable, tally)?;
+            self.tidy(session, reachable, swept)?;
         }
         Ok(())
     }
 
-    fn count_and_remove(&self, folder: &RelPath, tally: &mut Tally) -> Result<(), FsError> {
-        let sum = tree::tally(self.fs(), folder)?;
-        // A foreign entry inside keeps the folder; it is counted once it is gone.
-        if tree::remove(self.fs(), folder).is_ok() {
-            tally.files += sum.files;
-            tally.bytes += sum.bytes;
+    /// A folder that cannot be removed does not stop the sweep. It is reported, and counted once it is gone.
+    fn count_and_remove(&self, folder: &RelPath, swept: &mut Swept) {
+        let sum = tree::tally(self.fs(), folder);
+        match tree::remove(self.fs(), folder) {
+            Ok(()) => swept.leftovers.add_all(sum.unwrap_or_default()),
+            Err(error) => swept.kept_leftover = Some(error),
         }
-        Ok(())
     }
 
     /// A removed session whose files still exist, or an unfinished import.
-    fn remove_leftover_folder(&self, folder: &RelPath, tally: &mut Tally) -> Result<(), FsError> {
+    fn remove_leftover_folder(&self, folder: &RelPath, swept: &mut Swept) -> Result<(), FsError> {
         // A process that stages a session here may hold a lock in it; a free lock shows that none is active.
         let lock_path = folder.child(".lock").filter(|path| self.fs().stat(path).is_ok());
         let lock = lock_path.map(|path| self.fs().lock(&path, LockMode::Exclusive, Duration::ZERO));
@@ -199,12 +199,16 @@ impl<F: FileSystem> LocalStore<F> {
         };
         let name = folder.file_name();
         let id = name.strip_prefix(".tmp-deleted-").or_else(|| name.strip_prefix(".tmp-removed-"));
-        let Some(id) = id else { return self.count_and_remove(folder, tally) };
+        let Some(id) = id.and_then(|id| SessionId::parse(id).ok()) else {
+            self.count_and_remove(folder, swept);
+            return Ok(());
+        };
         // The process that moved it may have failed to make that durable; moving it once more does (G14).
-        let [first, second] = layout::tombstones(id);
+        let [first, second] = layout::tombstones(&id.to_string());
         let tombstone = if *folder == first { second } else { first };
         move_to_tombstone(self.fs(), folder, &tombstone)?;
-        self.count_and_remove(&tombstone, tally)
+        self.count_and_remove(&tombstone, swept);
+        Ok(())
     }
 
     /// Removes what interrupted writes left in a session's folder, and the folder if nothing was ever committed.
@@ -212,7 +216,7 @@ impl<F: FileSystem> LocalStore<F> {
         &self,
         session: SessionId,
         reachable: &ReachableContent,
-        tally: &mut Tally,
+        swept: &mut Swept,
     ) -> Result<(), FsError> {
         let begun = reachable.have_read(session) || load::holds_work(self.fs(), session)?;
         if begun && temporaries_of(self.fs(), session)?.is_empty() {
@@ -228,13 +232,13 @@ impl<F: FileSystem> LocalStore<F> {
         // Checked again: a writer may have committed before we got the lock.
         if load::holds_work(self.fs(), session)? {
             for path in temporaries_of(self.fs(), session)? {
-                self.remove_counted(&path, tally)?;
+                self.remove_counted(&path, &mut swept.leftovers)?;
             }
         } else {
             let [tombstone, _] = layout::tombstones(&session.to_string());
             move_to_tombstone(self.fs(), &layout::session(session), &tombstone)?;
             self.forget(session);
-            self.count_and_remove(&tombstone, tally)?;
+            self.count_and_remove(&tombstone, swept);
         }
         drop(lock);
         Ok(())

@@ -1,13 +1,28 @@
-//! Counts, durably copies and removes whole folders, never deeper than our own layout (G22).
+//! Counts, durably copies and removes whole folders (G22).
+//!
+//! People put files of any name and folders of any depth into ours. Every entry is seen: what cannot be visited, copied
+//! or removed is an error that names it.
 
 use workrail_model::limits::MANIFEST_BYTES_MAX;
-use workrail_ports::file_system::{FileKind, FileSystem, FsError, FsErrorKind, RelPath};
+use workrail_ports::file_system::{DirEntry, FileKind, FileSystem, FsError, FsErrorKind, FsOp, RelPath};
 use workrail_ports::upkeep::{Tally, UpkeepError};
 
 use crate::content::write_temp;
 
 /// Sessions have two levels of folders, and backups one more above them.
 const DEPTH_MAX: usize = 4;
+/// Deeper than anyone nests folders by hand; bounds the recursion.
+const REMOVAL_DEPTH_MAX: usize = 64;
+
+/// The path of a listed entry, or the error of one that has no exact name.
+fn path_of(folder: &RelPath, entry: &DirEntry, op: FsOp) -> Result<RelPath, FsError> {
+    folder.child(&entry.name).ok_or_else(|| FsError {
+        op,
+        path: folder.clone(),
+        kind: FsErrorKind::WrongKind,
+        detail: format!("the name of `{}` in it is not valid UTF-8", entry.name.escape_debug()),
+    })
+}
 
 fn ignore_absent<T: Default>(result: Result<T, FsError>) -> Result<T, FsError> {
     match result {
@@ -28,7 +43,8 @@ pub(crate) fn tally<F: FileSystem>(fs: &F, folder: &RelPath) -> Result<Tally, Fs
     Ok(sum)
 }
 
-/// Visits every entry that is not a folder; an entry that vanished meanwhile is skipped.
+/// Visits every entry that is not a folder, and every folder that is nested too deeply to look into; an entry that
+/// vanished meanwhile is skipped.
 pub(crate) fn each_file<F: FileSystem>(
     fs: &F,
     folder: &RelPath,
@@ -44,11 +60,10 @@ fn each_within_depth<F: FileSystem>(
     visit: &mut dyn FnMut(&RelPath, FileKind) -> Result<(), FsError>,
 ) -> Result<(), FsError> {
     for entry in ignore_absent(fs.list(folder))? {
-        let Some(path) = folder.child(&entry.name) else { continue };
+        let path = path_of(folder, &entry, FsOp::Read)?;
         match entry.kind {
             FileKind::Directory if depth > 0 => each_within_depth(fs, &path, depth - 1, visit)?,
-            FileKind::Directory => {}
-            FileKind::Regular | FileKind::Other => visit(&path, entry.kind)?,
+            FileKind::Directory | FileKind::Regular | FileKind::Other => visit(&path, entry.kind)?,
         }
     }
     Ok(())
@@ -56,19 +71,22 @@ fn each_within_depth<F: FileSystem>(
 
 /// Removes a folder with everything in it. Entries that another process removes at the same time are not an error.
 pub(crate) fn remove<F: FileSystem>(fs: &F, folder: &RelPath) -> Result<(), FsError> {
-    remove_within_depth(fs, folder, DEPTH_MAX)
+    remove_within_depth(fs, folder, REMOVAL_DEPTH_MAX)
 }
 
 fn remove_within_depth<F: FileSystem>(fs: &F, folder: &RelPath, depth: usize) -> Result<(), FsError> {
+    let mut kept = Ok(());
     for entry in ignore_absent(fs.list(folder))? {
-        let Some(path) = folder.child(&entry.name) else { continue };
-        match entry.kind {
-            FileKind::Directory if depth > 0 => remove_within_depth(fs, &path, depth - 1)?,
-            // Not ours: the folder is kept, and the removal of its parent reports it.
-            FileKind::Directory => {}
-            FileKind::Regular | FileKind::Other => ignore_absent(fs.remove_file(&path))?,
-        }
+        let removed = path_of(folder, &entry, FsOp::Remove).and_then(|path| match entry.kind {
+            FileKind::Directory if depth > 0 => remove_within_depth(fs, &path, depth - 1),
+            // Its parent cannot be removed either, and reports it.
+            FileKind::Directory => Ok(()),
+            FileKind::Regular | FileKind::Other => ignore_absent(fs.remove_file(&path)),
+        });
+        // The rest is removed all the same, and the first reason is reported.
+        kept = kept.and(removed);
     }
+    kept?;
     ignore_absent(fs.remove_dir(folder))
 }
 
@@ -92,9 +110,13 @@ fn copy_within_depth<F: FileSystem>(
 ) -> Result<(), UpkeepError> {
     fs.create_dir(to)?;
     for entry in fs.list(from)? {
-        let (Some(source), Some(target)) = (from.child(&entry.name), to.child(&entry.name)) else { continue };
-        let not_copied =
-            |detail: &str| UpkeepError::NotCopied { path: source.to_string(), detail: detail.to_owned() };
+        let not_copied = |detail: &str| UpkeepError::NotCopied {
+            path: from.describe_child(&entry.name),
+            detail: detail.to_owned(),
+        };
+        let (Some(source), Some(target)) = (from.child(&entry.name), to.child(&entry.name)) else {
+            return Err(not_copied("its name is not valid UTF-8"));
+        };
         if leave_out(&source) {
             continue;
         }

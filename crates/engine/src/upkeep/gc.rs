@@ -291,7 +291,10 @@ impl<S: Store + Upkeep> Engine<S> {
             ApplyMode::Real => Sweep::Real,
         };
         match self.store.sweep(sweep) {
-            Ok(swept) => cleaned.freed.swept(&swept),
+            Ok(swept) => {
+                cleaned.freed.swept(&swept);
+                swept.kept_leftover.into_iter().for_each(|cause| cleaned.stop(cause.into()));
+            }
             Err(cause) => cleaned.stop(cause),
         }
         Ok(cleaned)

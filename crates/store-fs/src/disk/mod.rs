@@ -24,7 +24,7 @@ use rustix::fs::{AtFlags, Dir, Mode, OFlags};
 use rustix::io::{Errno, retry_on_intr};
 use workrail_ports::file_system::{
     Created, DirEntry, FileKind, FileStat, FileSystem, FsError, FsErrorKind, FsOp, LockMode, RelPath,
-    StatEntry, is_plain_component,
+    StatEntry,
 };
 
 pub use self::file::DiskFile;
@@ -91,10 +91,10 @@ fn entries_of(dir: &OwnedFd, path: &RelPath) -> Result<Vec<DirEntry>, FsError> {
     let mut entries = Vec::new();
     for entry in Dir::read_from(dir).map_err(fail)? {
         let entry = entry.map_err(fail)?;
-        // `is_plain_component` alone decides; it also rejects `.` and `..`.
-        let Some(name) = entry.file_name().to_str().ok().filter(|name| is_plain_component(name)) else {
+        let name = entry.file_name();
+        if matches!(name.to_bytes(), b"." | b"..") {
             continue;
-        };
+        }
         let kind = match walk::kind_of(entry.file_type()) {
             Some(kind) => kind,
             // Some file systems do not report an entry's type in the listing.
@@ -105,7 +105,8 @@ fn entries_of(dir: &OwnedFd, path: &RelPath) -> Result<Vec<DirEntry>, FsError> {
                 Err(error) => return Err(error),
             },
         };
-        entries.push(DirEntry { name: name.to_owned(), kind });
+        // A hidden name would be worse than an inexact one: what it holds may need what a sweep removes (G25).
+        entries.push(DirEntry { name: String::from_utf8_lossy(name.to_bytes()).into_owned(), kind });
     }
     entries.sort_unstable_by(|a, b| a.name.cmp(&b.name));
     Ok(entries)
@@ -195,7 +196,7 @@ impl FileSystem for Disk {
                 Some(below) if entry.kind == FileKind::Directory => Some(format!("{}/{below}", entry.name)),
                 Some(_) => None,
             };
-            let stat = name.and_then(|name| walk::stat_in(&dir, &name, FsOp::Stat, path).ok());
+            let stat = name.and_then(|name| walk::stat_in(&dir, name.as_str(), FsOp::Stat, path).ok());
             StatEntry { entry, stat }
         };
         Ok(entries_of(&dir, path)?.into_iter().map(with_stat).collect())

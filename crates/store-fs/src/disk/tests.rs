@@ -3,6 +3,7 @@
 #![expect(clippy::disallowed_methods, reason = "the tests look at the disk from outside the adapter")]
 
 use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::sync::mpsc;
 use std::thread;
@@ -127,15 +128,28 @@ fn a_link_to_an_intact_file_inside_the_root_is_not_followed_either() {
     assert!(!root.join("nowhere").exists());
 }
 
+/// Broke: a folder named like a file manager's copy was invisible, and a sweep removed what it needs.
 #[test]
-fn list_skips_names_that_are_not_plain_components() {
+fn list_shows_every_name_and_opens_each_that_is_exact() {
     let (_dir, root, disk) = stage();
-    for name in ["ok", "with space", "ümlaut", "a:b"] {
-        fs::write(root.join(name), b"").unwrap();
+    for name in ["ok", "with space", "ümlaut", "a:b", "\u{1b}[31m"] {
+        fs::write(root.join(name), name).unwrap();
     }
-    let names: Vec<String> =
-        disk.list(&RelPath::root()).unwrap().into_iter().map(|entry| entry.name).collect();
-    assert_eq!(names, ["ok"]);
+    let inexact = std::ffi::OsStr::from_bytes(b"caf\xe9");
+    fs::write(root.as_std_path().join(inexact), b"").unwrap();
+    let listed = disk.list(&RelPath::root()).unwrap();
+    let names: Vec<&str> = listed.iter().map(|entry| entry.name.as_str()).collect();
+    assert_eq!(names, ["\u{1b}[31m", "a:b", "caf\u{fffd}", "ok", "with space", "ümlaut"]);
+    for name in names.into_iter().filter(|name| !name.contains('\u{fffd}')) {
+        let child = RelPath::root().child(name).unwrap();
+        assert_eq!(disk.read(&child, 0, 100).unwrap(), name.as_bytes());
+        assert_eq!(child.to_string(), name.replace('\u{1b}', "\\u{1b}"), "no escape reaches a terminal");
+    }
+    assert_eq!(RelPath::root().child("caf\u{fffd}"), None);
+    assert_eq!(RelPath::root().describe_child("caf\u{fffd}"), "caf\u{fffd}");
+    for name in ["", ".", "..", "a/b", "a\0b"] {
+        assert_eq!(RelPath::root().child(name), None, "{name:?}");
+    }
 }
 
 #[test]

@@ -7,6 +7,7 @@ use std::sync::OnceLock;
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
 use rustix::io::{Errno, retry_on_intr};
+use rustix::path::Arg;
 use workrail_ports::file_system::{FileKind, FileStamp, FileStat, FsError, FsOp, RelPath};
 
 use super::{FILE_MODE, errno};
@@ -138,7 +139,12 @@ pub(super) fn stat_of(file: &impl AsFd, op: FsOp, path: &RelPath) -> Result<File
 }
 
 /// What a name in an open directory refers to; links are not followed.
-pub(super) fn stat_in(dir: &OwnedFd, name: &str, op: FsOp, path: &RelPath) -> Result<FileStat, FsError> {
+pub(super) fn stat_in(
+    dir: &OwnedFd,
+    name: impl Arg + Copy,
+    op: FsOp,
+    path: &RelPath,
+) -> Result<FileStat, FsError> {
     let raw = raw_stat_in(dir, name).map_err(|errno| errno::error(op, path, errno))?;
     Ok(file_stat(&raw))
 }
@@ -167,7 +173,7 @@ pub(super) fn kind_of(kind: FileType) -> Option<FileKind> {
     }
 }
 
-fn raw_stat_in(dir: &OwnedFd, name: &str) -> Result<Stat, Errno> {
+fn raw_stat_in(dir: &OwnedFd, name: impl Arg + Copy) -> Result<Stat, Errno> {
     retry_on_intr(|| rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW))
 }
 
