@@ -5,6 +5,7 @@
 use workrail_model::health::SessionHealth;
 use workrail_model::id::SessionId;
 
+use crate::file_system::FsErrorKind;
 use crate::session_store::StoreError;
 use crate::upkeep::{Tally, UpkeepError};
 
@@ -35,6 +36,32 @@ pub struct SessionCopy {
     pub events: u64,
     /// The session's health in the source; only its validated part is copied.
     pub source: SessionHealth,
+    pub source_log: SourceLog,
+}
+
+/// What the copied part of a session's log was validated by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SourceLog {
+    /// The source's manifest attests it.
+    Attested,
+    /// The manifest is lost or damaged, and was recomputed from the segments.
+    Rebuilt,
+}
+
+/// One of the two stores of a copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CopySide {
+    Source,
+    Target,
+}
+
+/// A session that was not copied because its files in one of the stores cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnusableSession {
+    pub name: String,
+    pub side: CopySide,
+    pub kind: FsErrorKind,
+    pub why: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,8 +101,11 @@ pub struct LostContent {
 pub enum KeysCopy {
     Copied,
     Unchanged,
-    /// The caller did not ask for keys, or the source has none.
+    /// The target had other keys, which were moved aside.
+    Replaced,
+    /// The caller did not ask for keys.
     LeftOut,
+    SourceHasNone,
     /// The target has its own keys and keeps them.
     TargetHasOthers,
     /// The source's keyring is unusable; the target's is unchanged.
@@ -86,14 +116,18 @@ pub enum KeysCopy {
 #[derive(Clone, Debug, PartialEq)]
 pub struct CopyReport {
     pub sessions: Vec<SessionCopy>,
-    /// Source sessions that could not be read at all, and why.
-    pub unreadable: Vec<(String, String)>,
+    /// Sessions that could not be copied at all. They do not stop the others.
+    pub unusable: Vec<UnusableSession>,
     pub segments: Tally,
     pub content: Tally,
     /// Paths of damaged content that was replaced by an intact copy; the damaged file is moved aside.
     pub repaired: Vec<String>,
     pub lost_content: Vec<LostContent>,
     pub keys: KeysCopy,
+    /// Where the target's earlier keys were moved, if other keys replaced them.
+    pub keys_aside: Option<String>,
+    /// Whether the target has the keys of an earlier copy that this one did not replace.
+    pub keeps_earlier_keys: bool,
 }
 
 /// Why a copy did not start or finish.

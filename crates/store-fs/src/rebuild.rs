@@ -26,6 +26,8 @@ pub(crate) struct RebuiltLog {
     /// Named as in the manifest.
     pub segments: BTreeSet<String>,
     pub end: EventIndex,
+    /// Where the rebuilt manifest ends.
+    pub cursor: Cursor,
     /// A record that a newer build wrote; in that case nothing may be cut or rewritten.
     pub newer: Option<(String, u64)>,
     /// A segment that this user may not read; it may be intact, so nothing may be cut after it.
@@ -61,6 +63,7 @@ pub(crate) fn rebuild<F: FileSystem>(
         manifest: Vec::new(),
         segments: BTreeSet::new(),
         end: EventIndex::ZERO,
+        cursor: Cursor::start(),
         newer: None,
         denied: None,
     };
@@ -96,6 +99,7 @@ pub(crate) fn rebuild<F: FileSystem>(
         cursor = after;
     }
     rebuilt.end = cursor.next_event_index;
+    rebuilt.cursor = cursor;
     if rebuilt.newer.is_none() {
         rebuilt.newer = newer_record(&old, &rebuilt.manifest);
     }

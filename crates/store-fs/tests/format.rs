@@ -169,6 +169,7 @@ fn the_tree_names_every_file() {
         "keyring.json",
         ".tmp-keyring",
         "keyring.unusable-1",
+        "keyring.replaced-1",
         "http-secret",
         "activity",
         "activity.lock",

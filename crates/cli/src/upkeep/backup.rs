@@ -128,16 +128,26 @@ fn show_backup(summary: &CopySummary, backup: &Utf8Path) {
         ],
     );
     show_details(summary, "");
+    if let Some(aside) = &summary.keys_kept_aside {
+        output::toned(
+            Tone::Warning,
+            &format!("The backup had other signing keys. They are kept in {aside} of the backup."),
+        );
+    }
     output::line(match summary.keys {
-        KeysResult::Copied | KeysResult::Unchanged => {
+        KeysResult::Copied | KeysResult::Replaced | KeysResult::Unchanged => {
             "The signing keys are included: keep the backup as private as the data directory."
         }
-        KeysResult::SourceUnusable => {
-            "The signing keys were left out: the keyring of the data directory cannot be used."
-        }
-        KeysResult::LeftOut | KeysResult::SourceHasNone | KeysResult::TargetHasOthers => {
-            "The signing keys are not included."
-        }
+        KeysResult::LeftOut
+        | KeysResult::SourceHasNone
+        | KeysResult::SourceUnusable
+        | KeysResult::TargetHasOthers => match summary.keeps_earlier_keys {
+            true => {
+                "No signing keys were copied. The backup keeps those of an earlier backup: keep it as private as the data \
+                 directory."
+            }
+            false => "The signing keys are not included.",
+        },
     });
     output::toned(Tone::Good, &format!("Every copied file was verified. The backup is in {backup}."));
 }
@@ -158,7 +168,7 @@ fn show_restore(summary: &CopySummary, dry_run: bool) {
     );
     show_details(summary, if dry_run { "would be " } else { "" });
     match summary.keys {
-        KeysResult::Copied => output::line("The signing keys come from the backup."),
+        KeysResult::Copied | KeysResult::Replaced => output::line("The signing keys come from the backup."),
         KeysResult::TargetHasOthers => output::line(
             "The data directory keeps its signing keys. Tokens signed with the backup's keys are not accepted; resume \
              a run by its label to get new ones.",

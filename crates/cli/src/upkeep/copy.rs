@@ -126,7 +126,7 @@ fn show(summary: &StoreCopySummary, to: &StoreLocation) {
         summary.problem_count,
     );
     output::line(match summary.keys {
-        KeysResult::Copied | KeysResult::Unchanged => {
+        KeysResult::Copied | KeysResult::Replaced | KeysResult::Unchanged => {
             "The signing keys were copied too: tokens in open chats work with both stores."
         }
         KeysResult::TargetHasOthers => {

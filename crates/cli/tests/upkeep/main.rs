@@ -5,11 +5,13 @@
 mod backing_up;
 mod cleaning;
 mod deciding;
+mod foreign;
 mod keys;
 mod killed;
 mod mending;
 mod mending_content;
 mod obstructed;
+mod partial_copies;
 mod reading;
 mod scene;
 mod thousands;

@@ -4,11 +4,13 @@ use serde::Serialize;
 use workrail_core::label::RunLabel;
 use workrail_model::error::ErrorEnvelope;
 use workrail_model::event::EventData;
-use workrail_model::health::SessionHealth;
+use workrail_model::health::{CorruptionReason, SessionHealth};
 use workrail_model::id::SessionId;
 use workrail_ports::backup::{
-    BackupOptions, CopyReport, KeysCopy, Replicate, RestoreOptions, SessionChange, SessionCopy, SkipReason,
+    BackupOptions, CopyReport, CopySide, KeysCopy, Replicate, RestoreOptions, SessionChange, SessionCopy,
+    SkipReason, SourceLog, UnusableSession,
 };
+use workrail_ports::file_system::FsErrorKind;
 use workrail_ports::session_store::SessionReader;
 use workrail_ports::upkeep::Upkeep;
 
@@ -30,6 +32,11 @@ pub struct CopySummary {
     pub content_copied: u64,
     pub content_bytes: u64,
     pub keys: KeysResult,
+    /// Where the target's earlier keys are kept, if other keys replaced them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub keys_kept_aside: Option<String>,
+    /// Whether the target has the keys of an earlier copy that this one did not replace.
+    pub keeps_earlier_keys: bool,
     /// Sessions that were added, replaced, skipped or damaged; unchanged and extended ones are only counted.
     pub changes: Vec<ChangedSession>,
     /// Damaged files in the target that were replaced by an intact copy.
@@ -44,8 +51,10 @@ pub struct CopySummary {
 #[serde(rename_all = "snake_case")]
 pub enum KeysResult {
     Copied,
+    /// The target had other keys, which are kept aside.
+    Replaced,
     Unchanged,
-    /// The caller did not ask for keys. A backup or restore also says so if the source has none.
+    /// The caller did not ask for keys.
     LeftOut,
     SourceHasNone,
     /// The target has its own keys and keeps them.
@@ -59,7 +68,9 @@ impl From<KeysCopy> for KeysResult {
         match keys {
             KeysCopy::Copied => Self::Copied,
             KeysCopy::Unchanged => Self::Unchanged,
+            KeysCopy::Replaced => Self::Replaced,
             KeysCopy::LeftOut => Self::LeftOut,
+            KeysCopy::SourceHasNone => Self::SourceHasNone,
             KeysCopy::TargetHasOthers => Self::TargetHasOthers,
             KeysCopy::SourceUnusable => Self::SourceUnusable,
         }
@@ -181,11 +192,10 @@ fn summary(report: CopyReport, direction: CopyDirection) -> CopySummary {
         changes.extend(changed(copy, direction));
         problems.extend(damaged_source(copy, direction).or_else(|| shorter_source(copy, direction)));
     }
-    problems.extend(report.unreadable.iter().map(|(what, why)| CopyProblem {
-        what: what.clone(),
-        problem: format!("could not be read and was not copied: {why}"),
-        fix: "Check the disk and the permissions of its folder, then run the command again.".to_owned(),
-    }));
+    problems.extend(report.unusable.iter().map(|session| unusable_session(session, direction)));
+    if direction == CopyDirection::Backup {
+        problems.extend(unusable_keys(&report));
+    }
     problems.extend(report.lost_content.iter().map(|lost| lost_content(&lost.path, lost.session, direction)));
     let problem_count = problems.len() as u64;
     problems.truncate(NAMED_MAX);
@@ -199,6 +209,8 @@ fn summary(report: CopyReport, direction: CopyDirection) -> CopySummary {
         content_copied: report.content.files,
         content_bytes: report.content.bytes,
         keys: report.keys.into(),
+        keys_kept_aside: report.keys_aside,
+        keeps_earlier_keys: report.keeps_earlier_keys,
         changes,
         repaired_content,
         problems,
@@ -212,6 +224,10 @@ fn changed(copy: &SessionCopy, direction: CopyDirection) -> Option<ChangedSessio
         SessionChange::Added => ("added", None, None),
         SessionChange::Replaced { aside } => {
             ("replaced", Some(aside.clone()), Some(replaced_why(direction).to_owned()))
+        }
+        SessionChange::Left(SkipReason::SourceUnusable) if denied_path(&copy.source).is_some() => {
+            let folder = folder_of(CopySide::Source, direction);
+            ("skipped", None, Some(format!("This user may not read it in {folder}.")))
         }
         SessionChange::Left(reason) => ("skipped", None, Some(left_why(copy.session, *reason, direction))),
     };
@@ -243,7 +259,106 @@ fn left_why(session: SessionId, reason: SkipReason, direction: CopyDirection) ->
     why.to_owned()
 }
 
+fn folder_of(side: CopySide, direction: CopyDirection) -> &'static str {
+    match (side, direction) {
+        (CopySide::Source, CopyDirection::Backup) | (CopySide::Target, CopyDirection::Restore) => {
+            "the data directory"
+        }
+        (CopySide::Target, CopyDirection::Backup) | (CopySide::Source, CopyDirection::Restore) => {
+            "the backup"
+        }
+    }
+}
+
+/// The file or folder that keeps this user from reading a session, if that is all that is wrong with it.
+fn denied_path(health: &SessionHealth) -> Option<&str> {
+    match health {
+        SessionHealth::CorruptHead { reason: CorruptionReason::AccessDenied { path, .. } }
+        | SessionHealth::CorruptTail { reason: CorruptionReason::AccessDenied { path, .. }, .. } => {
+            Some(path)
+        }
+        SessionHealth::Healthy
+        | SessionHealth::CorruptHead { .. }
+        | SessionHealth::CorruptTail { .. }
+        | SessionHealth::UnknownVersion { .. } => None,
+    }
+}
+
+fn unusable_session(session: &UnusableSession, direction: CopyDirection) -> CopyProblem {
+    let folder = folder_of(session.side, direction);
+    let path = format!("sessions/{}", session.name);
+    let fix = match session.kind {
+        FsErrorKind::PermissionDenied => format!(
+            "Run `chmod -R u+rwX` on `{path}` in {folder}, or `chown` if another user owns it. Then run the command again."
+        ),
+        FsErrorKind::WrongKind => format!(
+            "If `{path}` in {folder} is a link, replace it with the folder that it leads to. Otherwise move it out. Then \
+             run the command again."
+        ),
+        FsErrorKind::NotFound
+        | FsErrorKind::AlreadyExists
+        | FsErrorKind::NoSpace
+        | FsErrorKind::Quota
+        | FsErrorKind::ReadOnly
+        | FsErrorKind::TooManyOpenFiles
+        | FsErrorKind::TooLarge { .. }
+        | FsErrorKind::Database
+        | FsErrorKind::Io => {
+            format!("Check `{path}` in {folder} and its disk, then run the command again.")
+        }
+    };
+    CopyProblem {
+        what: session.name.clone(),
+        problem: format!("not copied, because it cannot be used in {folder}: {}", session.why),
+        fix,
+    }
+}
+
+/// A keyring is made before the first session, so a store with sessions and without usable keys lost them.
+fn unusable_keys(report: &CopyReport) -> Option<CopyProblem> {
+    let is_lost = !report.sessions.is_empty() || report.keeps_earlier_keys;
+    let problem = match report.keys {
+        KeysCopy::SourceUnusable => "cannot be used, so it was not copied",
+        KeysCopy::SourceHasNone if is_lost => "is missing in the data directory",
+        KeysCopy::SourceHasNone
+        | KeysCopy::Copied
+        | KeysCopy::Replaced
+        | KeysCopy::Unchanged
+        | KeysCopy::LeftOut
+        | KeysCopy::TargetHasOthers => return None,
+    };
+    let (kept, fix) = match (report.keeps_earlier_keys, report.keys) {
+        (true, KeysCopy::SourceHasNone) => (
+            "; the backup keeps the earlier one",
+            "Run `workrail store restore BACKUP` to bring the earlier keys back.",
+        ),
+        (true, _) => (
+            "; the backup keeps the earlier one",
+            "Run `workrail doctor` to see what is wrong with it. To use the earlier keys instead, move it out of the data \
+             directory and run `workrail store restore BACKUP`.",
+        ),
+        (false, _) => {
+            ("", "Run `workrail doctor` to see what is wrong. `workrail store keys new` creates new keys.")
+        }
+    };
+    Some(CopyProblem {
+        what: "keys/keyring.json".to_owned(),
+        problem: format!("{problem}{kept}"),
+        fix: fix.to_owned(),
+    })
+}
+
 fn damaged_source(copy: &SessionCopy, direction: CopyDirection) -> Option<CopyProblem> {
+    if let Some(path) = denied_path(&copy.source) {
+        let folder = folder_of(CopySide::Source, direction);
+        return Some(CopyProblem {
+            what: copy.session.to_string(),
+            problem: format!("in {folder}: {}", health_text(&copy.source)),
+            fix: format!(
+                "Run `chmod u+rwX` on `{path}` in {folder}, or `chown` if another user owns it. Then run the command again."
+            ),
+        });
+    }
     let fix = match (&copy.source, direction) {
         (SessionHealth::Healthy, _) => return None,
         (SessionHealth::UnknownVersion { .. }, _) => {
@@ -252,13 +367,21 @@ fn damaged_source(copy: &SessionCopy, direction: CopyDirection) -> Option<CopyPr
         (_, CopyDirection::Backup) => {
             format!("Run `workrail store repair {} --dry-run` on the store.", copy.session)
         }
+        (_, CopyDirection::Restore) if copy.source_log == SourceLog::Rebuilt => format!(
+            "Repair the backup too: `WORKRAIL_DATA_DIR=BACKUP workrail store repair {}`.",
+            copy.session
+        ),
         (_, CopyDirection::Restore) => "Use an older backup if there is one.".to_owned(),
     };
     let location = match direction {
         CopyDirection::Backup => "in the store",
         CopyDirection::Restore => "in the backup",
     };
-    let problem = format!("{location}: {}; only the intact part is copied", health_text(&copy.source));
+    let copied = match copy.source_log {
+        SourceLog::Attested => "only the intact part is copied",
+        SourceLog::Rebuilt => "its manifest was recomputed from its segments",
+    };
+    let problem = format!("{location}: {}; {copied}", health_text(&copy.source));
     Some(CopyProblem { what: copy.session.to_string(), problem, fix })
 }
 

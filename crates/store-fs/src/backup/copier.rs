@@ -10,7 +10,8 @@ use workrail_model::manifest::{Cursor, ManifestRecord, commit_group, group_bytes
 use workrail_model::plan::{AttachmentKind, RawSegment};
 use workrail_ports::archive::{SessionImport as _, StagedSession as _};
 use workrail_ports::backup::{
-    CopyError, CopyReport, CopyWatch, KeysCopy, SessionChange, SessionCopy, SkipReason,
+    CopyError, CopyReport, CopySide, CopyWatch, KeysCopy, SessionChange, SessionCopy, SkipReason, SourceLog,
+    UnusableSession,
 };
 use workrail_ports::file_system::{FileKind, FileSystem, FsError, FsErrorKind, FsOp};
 use workrail_ports::session_store::StoreError;
@@ -18,6 +19,7 @@ use workrail_ports::upkeep::Tally;
 
 use super::decide::{BackupDirection, CopyStep, decide};
 use super::log::AttestedLog;
+use super::unusable::unusable;
 use super::{Listed, source, target};
 use crate::commit::{self, ManifestEnd};
 use crate::content::{read_verified, write_temp};
@@ -79,12 +81,14 @@ impl<'a, F: FileSystem> BackupCopier<'a, F> {
             workflows.into_iter().all(|digest| named.contains(&(AttachmentKind::Workflow, digest)));
         let report = CopyReport {
             sessions: Vec::new(),
-            unreadable: Vec::new(),
+            unusable: Vec::new(),
             segments: Tally::default(),
             content: Tally::default(),
             repaired: Vec::new(),
             lost_content: Vec::new(),
             keys: KeysCopy::LeftOut,
+            keys_aside: None,
+            keeps_earlier_keys: false,
         };
         let (sound, copied, written) = (BTreeSet::new(), Vec::new(), Vec::new());
         Ok(Self {
@@ -102,7 +106,7 @@ impl<'a, F: FileSystem> BackupCopier<'a, F> {
         })
     }
 
-    /// Copies every session; an unreadable one is reported and does not stop the others.
+    /// Copies every session; one that cannot be used, in either store, is reported and does not stop the others.
     pub(super) fn copy_all(&mut self, sessions: &[Listed], watch: CopyWatch<'_>) -> Result<(), CopyError> {
         let total = sessions.len() as u64;
         for (done, (name, listed)) in sessions.iter().enumerate() {
@@ -110,21 +114,30 @@ impl<'a, F: FileSystem> BackupCopier<'a, F> {
             let session = match listed {
                 Ok(session) => *session,
                 Err(why) => {
-                    self.report.unreadable.push((name.clone(), (*why).to_owned()));
+                    self.report.unusable.push(UnusableSession {
+                        name: name.clone(),
+                        side: CopySide::Source,
+                        kind: FsErrorKind::WrongKind,
+                        why: (*why).to_owned(),
+                    });
                     continue;
                 }
             };
             match self.copy(session) {
                 Ok(Some(copy)) => self.report.sessions.push(copy),
                 Ok(None) => {}
-                Err(CopyError::Source(cause)) => {
-                    self.report.unreadable.push((name.clone(), cause.to_string()))
-                }
-                Err(error) => return Err(error),
+                // Deleted since the listing: there is nothing to copy, and nothing is lost.
+                Err(CopyError::Source(_)) if self.is_gone(session) => {}
+                Err(error) => self.report.unusable.push(unusable(session, error)?),
             }
         }
         watch(total, total);
         Ok(())
+    }
+
+    fn is_gone(&self, session: SessionId) -> bool {
+        let stat = self.source.fs().stat(&layout::session(session));
+        stat.is_err_and(|error| error.kind == FsErrorKind::NotFound)
     }
 
     /// Copies one session; `None` if the source holds nothing of it.
@@ -136,10 +149,19 @@ impl<'a, F: FileSystem> BackupCopier<'a, F> {
                 change: SessionChange::Unchanged,
                 events: 0,
                 source: SessionHealth::Healthy,
+                source_log: SourceLog::Attested,
             }));
         }
-        let Some(from) = AttestedLog::read_with_pending(self.source.fs(), session).map_err(source)? else {
-            return Ok(None);
+        let attested = AttestedLog::read_with_pending(self.source.fs(), session).map_err(source)?;
+        let Some(attested) = attested else { return Ok(None) };
+        // A damaged store can be repaired. A damaged backup may be all that is left of the session.
+        let rebuilt = match self.direction {
+            BackupDirection::Restore => attested.rebuilt(self.source.fs(), session).map_err(source)?,
+            BackupDirection::Backup => None,
+        };
+        let (from, source_log) = match rebuilt {
+            Some(rebuilt) => (rebuilt, SourceLog::Rebuilt),
+            None => (attested, SourceLog::Attested),
         };
         let (step, known) = self.step(session, &from)?;
         let change = match step {
@@ -160,7 +182,7 @@ impl<'a, F: FileSystem> BackupCopier<'a, F> {
             | SessionChange::Unchanged
             | SessionChange::Replaced { .. } => from.event_count(),
         };
-        Ok(Some(SessionCopy { session, change, events, source: from.loaded.health }))
+        Ok(Some(SessionCopy { session, change, events, source: from.loaded.health, source_log }))
     }
 
     /// Whether both manifests are identical, the target has everything they name, and the source has it intact: a

@@ -1,14 +1,16 @@
 //! A session's validated log together with the manifest lines that attest it, by which two logs are compared.
 
 use workrail_model::digest::Sha256;
+use workrail_model::health::SessionHealth;
 use workrail_model::id::SessionId;
-use workrail_model::limits::MANIFEST_BYTES_MAX;
+use workrail_model::limits::{MANIFEST_BYTES_MAX, SEGMENT_BYTES_MAX};
 use workrail_model::manifest::{Cursor, commit_group};
+use workrail_model::plan::RawSegment;
 use workrail_ports::file_system::{FileSystem, FsError, FsErrorKind, FsOp};
 
-use crate::layout;
 use crate::load::{self, LoadedLog};
 use crate::orphan::{self, LogContinuation, Orphan};
+use crate::{layout, rebuild};
 
 /// How often a log that was replaced during the read is read again.
 const TRIES_MAX: usize = 8;
@@ -61,6 +63,37 @@ impl AttestedLog {
             }
         }
         Ok((!log.is_empty() || !log.loaded.health.is_healthy()).then_some(log))
+    }
+
+    /// The log that the segments form without their manifest, if it is longer than what the manifest attests (G11).
+    /// `None` if something in it belongs to a newer build or may not be read: then nothing is guessed.
+    pub(super) fn rebuilt<F: FileSystem>(&self, fs: &F, session: SessionId) -> Result<Option<Self>, FsError> {
+        let health = self.loaded.health.clone();
+        let is_newer = matches!(health, SessionHealth::UnknownVersion { .. });
+        if health.is_healthy() || is_newer || load::denied_path(&health).is_some() {
+            return Ok(None);
+        }
+        let rebuilt = rebuild::rebuild(fs, session, None)?;
+        let is_certain = rebuilt.newer.is_none() && rebuilt.denied.is_none();
+        if !is_certain || rebuilt.end.get() <= self.event_count() {
+            return Ok(None);
+        }
+        let mut events = Vec::new();
+        for name in &rebuilt.segments {
+            let Some(path) = layout::in_session(session, name) else { return Ok(None) };
+            let segment = RawSegment::parse(fs.read(&path, 0, SEGMENT_BYTES_MAX)?);
+            // It was valid a moment ago: someone is working in the folder.
+            let Ok(segment) = segment else { return Ok(None) };
+            events.extend(segment.events().iter().cloned());
+        }
+        let loaded = LoadedLog {
+            events,
+            segments: rebuilt.segments,
+            cursor: rebuilt.cursor,
+            health,
+            ..LoadedLog::nothing()
+        };
+        Ok(Some(Self { loaded, manifest: rebuilt.manifest }))
     }
 
     fn commit(&mut self, write: Orphan) {

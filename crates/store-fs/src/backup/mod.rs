@@ -8,6 +8,7 @@ mod content;
 mod copier;
 mod decide;
 mod log;
+mod unusable;
 
 pub(crate) use content::replace_content;
 
@@ -49,9 +50,15 @@ impl<F: FileSystem> Replicate for LocalStore<F> {
         copier.rewrite_content_in_doubt()?;
         // It holds only public keys, and without it no decision in the sessions can be verified.
         copy_passkeys(self.fs(), backup.fs(), SameStore::Yes)?;
-        copier.report.keys = match options.with_keys {
+        (copier.report.keys, copier.report.keys_aside) = match options.with_keys {
             true => self.back_up_keys(backup)?,
-            false => KeysCopy::LeftOut,
+            false => (KeysCopy::LeftOut, None),
+        };
+        copier.report.keeps_earlier_keys = match copier.report.keys {
+            KeysCopy::LeftOut | KeysCopy::SourceHasNone | KeysCopy::SourceUnusable => {
+                backup.fs().stat(&layout::keyring()).is_ok()
+            }
+            KeysCopy::Copied | KeysCopy::Replaced | KeysCopy::Unchanged | KeysCopy::TargetHasOthers => false,
         };
         copy_settings(self.fs(), backup.fs(), BackupDirection::Backup)?;
         copier.finish()
@@ -93,14 +100,26 @@ impl<F: FileSystem> Replicate for LocalStore<F> {
 }
 
 impl<F: FileSystem> LocalStore<F> {
-    /// Copies the keyring as it is; an unusable one never replaces a usable one.
-    fn back_up_keys(&self, backup: &Self) -> Result<KeysCopy, CopyError> {
-        match self.peek() {
-            Ok(None) => return Ok(KeysCopy::LeftOut),
-            Ok(Some(_)) => {}
-            Err(_) => return Ok(KeysCopy::SourceUnusable),
+    /// Copies the keyring as it is; an unusable one never replaces a usable one. Keys in the backup that the store no
+    /// longer has are kept aside: they may have signed what an older backup of the store accepts.
+    fn back_up_keys(&self, backup: &Self) -> Result<(KeysCopy, Option<String>), CopyError> {
+        let ours = match self.peek() {
+            Ok(None) => return Ok((KeysCopy::SourceHasNone, None)),
+            Ok(Some(ours)) => ours,
+            Err(_) => return Ok((KeysCopy::SourceUnusable, None)),
+        };
+        let is_known = match backup.peek() {
+            Ok(None) => true,
+            // After a rotation the old key is still accepted.
+            Ok(Some(theirs)) => ours.in_order().any(|key| *key == theirs.current),
+            Err(_) => false,
+        };
+        if is_known {
+            return Ok((copy_keyring(self.fs(), backup.fs())?, None));
         }
-        copy_keyring(self.fs(), backup.fs())
+        let aside = keep_keyring_aside(backup.fs())?;
+        let copied = copy_keyring(self.fs(), backup.fs())?;
+        Ok(if aside.is_some() { (KeysCopy::Replaced, aside) } else { (copied, None) })
     }
 
     /// A store without keys accepts those of any backup; otherwise the keys must match.
@@ -116,7 +135,7 @@ impl<F: FileSystem> LocalStore<F> {
     fn restore_keys(&self, backup: &Self, dry_run: bool) -> Result<KeysCopy, CopyError> {
         let theirs = match backup.peek() {
             Ok(Some(keyring)) => keyring,
-            Ok(None) => return Ok(KeysCopy::LeftOut),
+            Ok(None) => return Ok(KeysCopy::SourceHasNone),
             Err(_) => return Ok(KeysCopy::SourceUnusable),
         };
         match self.peek() {
@@ -172,6 +191,20 @@ fn copy_keyring<F: FileSystem>(from: &F, to: &F) -> Result<KeysCopy, CopyError> 
     let _lock = lock.ok_or(CopyError::Busy)?;
     put(to, &layout::keyring_temp(), &path, &bytes)?;
     Ok(KeysCopy::Copied)
+}
+
+/// Copies the target's keyring to a name that nothing replaces; `None` if it cannot be read, so that it holds no keys.
+fn keep_keyring_aside<F: FileSystem>(fs: &F) -> Result<Option<String>, CopyError> {
+    let Ok(bytes) = fs.read(&layout::keyring(), 0, KEYRING_BYTES_MAX) else { return Ok(None) };
+    let mut number = 1;
+    while fs.stat(&layout::keyring_replaced(number)).is_ok() {
+        number += 1;
+    }
+    let aside = layout::keyring_replaced(number);
+    let lock = fs.lock(&layout::keyring_lock(), LockMode::Exclusive, LOCK_WAIT).map_err(target)?;
+    let _lock = lock.ok_or(CopyError::Busy)?;
+    put(fs, &layout::keyring_temp(), &aside, &bytes)?;
+    Ok(Some(aside.to_string()))
 }
 
 /// Copies settings kept in the data directory; a restore never replaces existing ones.

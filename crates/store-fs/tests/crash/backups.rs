@@ -81,7 +81,11 @@ fn work(kind: Work, source: &SimFs, target: &SimFs) -> Result<(), String> {
     };
     let broken = disk.violations();
     assert!(broken.is_empty(), "write order: {broken:?}");
-    done.map(|_| ()).map_err(|error| error.to_string())
+    match done {
+        Ok(report) if report.unusable.is_empty() => Ok(()),
+        Ok(report) => Err(format!("not copied: {:?}", report.unusable)),
+        Err(error) => Err(error.to_string()),
+    }
 }
 
 impl Scene {

@@ -1,5 +1,6 @@
 //! Keeping, removing, sweeping and repairing on a quiet disk, and next to writers that do not wait (G24, G25).
 
+mod copying;
 mod obstructions;
 mod removing;
 mod repairing;
