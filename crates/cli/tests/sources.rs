@@ -5,12 +5,12 @@
 mod wording;
 
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use workrail_testkit::home::Home;
+use workrail_testkit::home::{Home, User};
 use workrail_testkit::mcp_client::McpClient;
 
 use wording::assert_text;
@@ -412,4 +412,74 @@ fn a_server_fetches_due_sources_by_itself() {
     home.done(&["workflow", "sources", "add", "git", "team", &text(&home, "repo"), "--allow-local"]);
     let mut server = home.client();
     until(&mut server, "the first fetch", &["Fetched"]);
+}
+
+fn limit_open_files(server: &McpClient, limit: &str) {
+    let process = server.process_id().to_string();
+    let limited = Command::new("prlimit").args(["--pid", &process, &format!("--nofile={limit}:")]).status();
+    assert!(limited.unwrap().success());
+}
+
+/// Without file handles nothing is known about the workflows that exist, so none is called unknown.
+#[test]
+fn too_many_open_files_never_make_a_workflow_unknown() {
+    let home = home();
+    write(&home, "project/workflows/flow.json", &workflow("team.flow", "Flow"));
+    let asked = ["workflow", "inspect", "team.flow", "--json"];
+    let refused = home.run_in(&["prlimit", "--nofile=4"], &asked).json();
+    assert_eq!(refused["error"]["code"], "STORE_BUSY", "{refused}");
+
+    let mut server = home.client();
+    server.call("list_workflows", json!({}));
+    write(&home, "project/workflows/flow.json", &workflow("team.flow", "Flow, edited"));
+    let start = json!({ "workflowId": "team.flow" });
+    for limit in ["3", "8"] {
+        limit_open_files(&server, limit);
+        let refused = server.call("start_workflow", start.clone());
+        assert_eq!(refused.code(), "STORE_BUSY", "{limit}: {}", refused.text);
+        assert!(refused.structured["retry"]["afterMs"].is_u64(), "{}", refused.structured);
+    }
+    limit_open_files(&server, "3");
+    let refused = server.call("list_workflows", json!({}));
+    assert_eq!(refused.code(), "STORE_BUSY", "{}", refused.text);
+    // Once there are handles again, the next call finds everything.
+    limit_open_files(&server, "1024");
+    let started = server.call("start_workflow", start);
+    assert!(started.text.contains("Flow, edited"), "{}", started.text);
+    server.close();
+}
+
+/// A folder that cannot be read may hold the version that was meant: the list and the start say so.
+#[test]
+fn an_unreadable_project_folder_is_disclosed_when_another_file_has_the_id() {
+    let home = home();
+    write(&home, "home/.workrail/workflows/flow.json", &workflow("team.flow", "The user's"));
+    write(&home, "project/workflows/flow.json", &workflow("team.flow", "The project's"));
+    let home = home.given_to(User::find());
+    if !home.user().respects_permissions() {
+        return;
+    }
+    for closed in ["project/workflows/flow.json", "project/workflows"] {
+        let path = home.root().join(closed);
+        let open = fs::metadata(&path).unwrap().permissions();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0)).unwrap();
+        let mut server = home.client();
+        let listed = server.call("list_workflows", json!({}));
+        assert!(listed.text.contains("cannot be read"), "{closed}: {}", listed.text);
+        let started = server.call("start_workflow", json!({ "workflowId": "team.flow" }));
+        assert_eq!(started.structured["warnings"][0]["code"], "SOURCE_UNREADABLE", "{}", started.structured);
+        // A bundled workflow cannot be replaced, so there is nothing to warn about.
+        let started = server.call("start_workflow", json!({ "workflowId": "wr.small_change" }));
+        assert_eq!(
+            started.structured["warnings"].as_array().map(Vec::len).unwrap_or(0),
+            0,
+            "{}",
+            started.text
+        );
+
+        fs::set_permissions(&path, open).unwrap();
+        let started = server.call("start_workflow", json!({ "workflowId": "team.flow" }));
+        assert!(started.text.contains("The project's"), "{closed}: {}", started.text);
+        server.close();
+    }
 }

@@ -6,6 +6,13 @@ use std::os::unix::fs::OpenOptionsExt as _;
 
 use camino::Utf8Path;
 use rustix::fs::OFlags;
+use rustix::io::Errno;
+
+/// Whether the system lacked file handles or memory: the same operation succeeds once others end.
+pub(crate) fn is_shortage(error: &io::Error) -> bool {
+    let shortages = [Errno::MFILE, Errno::NFILE, Errno::NOMEM];
+    shortages.iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
+}
 
 /// Exactly `bytes` bytes of a regular file, starting at an offset; fewer are an error.
 pub(crate) fn read_part(path: &Utf8Path, offset: u64, bytes: u64) -> io::Result<Vec<u8>> {

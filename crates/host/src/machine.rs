@@ -1,9 +1,13 @@
 //! The machine as `workrail doctor` sees it: programs on the path, free disk space, kind of disk.
 
+use std::io;
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Command, Stdio};
 
 use camino::{Utf8Path, Utf8PathBuf};
+use rustix::fs::Access;
+
+use crate::bounded;
 
 /// Network file systems whose locks do not bind other machines, by magic number.
 const NETWORK: [(u64, &str); 4] =
@@ -43,6 +47,22 @@ pub fn volume(path: &Utf8Path) -> Option<Volume> {
     let magic = kind.f_type as u64 & 0xffff_ffff;
     let network = NETWORK.iter().find(|(number, _)| *number == magic).map(|(_, name)| *name);
     Some(Volume { free_bytes: room.f_bavail.saturating_mul(room.f_frsize), network })
+}
+
+/// Whether this user may change the entries of a folder. False on a read-only disk, for root as well.
+pub fn may_write_in(folder: &Utf8Path) -> bool {
+    let wanted = Access::READ_OK | Access::WRITE_OK | Access::EXEC_OK;
+    rustix::fs::access(folder.as_std_path(), wanted).is_ok()
+}
+
+/// Whether something other than a regular file is at the path; a link counts as such.
+pub fn is_other_than_file(path: &Utf8Path) -> bool {
+    std::fs::symlink_metadata(path).is_ok_and(|found| !found.is_file())
+}
+
+/// Whether the system lacked file handles or memory, which passes.
+pub fn is_shortage(error: &io::Error) -> bool {
+    bounded::is_shortage(error)
 }
 
 /// Whether users other than the owner may access a folder; `None` if it does not exist.

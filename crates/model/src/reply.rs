@@ -183,6 +183,8 @@ closed_set! {
         ArgumentsAdjusted,
         /// The call names no folder and the client cannot be asked for it, so the server's own folder was used.
         WorkspaceAssumed,
+        /// Folders or files of workflows that would take precedence over the started one could not be read.
+        SourceUnreadable,
         /// The client was asked to show the user what the step waits for, and sent an answer. The next call follows from it.
         UserAnswered,
         /// The client sent an answer from the user that was not recorded: what it is about, or the settings, changed meanwhile.

@@ -49,6 +49,19 @@ pub struct SourceProblem {
     pub reference: String,
     pub problem: String,
     pub fix: String,
+    pub scope: ProblemScope,
+}
+
+/// What a problem of a source concerns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProblemScope {
+    /// Nothing beyond what it names: its content could not count anyway.
+    Named,
+    /// Workflow files that may exist and could not be seen; any of them could own an id.
+    Unseen {
+        /// Position of the folder within its precedence.
+        folder_position: usize,
+    },
 }
 
 /// Identifies one listing: no two listings of a process have the same id.
@@ -61,6 +74,9 @@ pub struct SourceListing {
     /// By precedence, folder and reference.
     pub files: Vec<CandidateFile>,
     pub problems: Vec<SourceProblem>,
+    /// Why the search ended early for a reason that passes, such as too many open files. What was found then shows
+    /// nothing about what exists, and is never cached.
+    pub interrupted: Option<String>,
     /// Absent if a change would go unnoticed.
     pub id: Option<ListingId>,
 }
@@ -69,6 +85,9 @@ pub struct SourceListing {
 pub enum SourceError {
     #[error("`{reference}` cannot be read: {detail}")]
     Unreadable { reference: String, detail: String },
+    /// The process has no file handles or memory left: the file may be fine.
+    #[error("`{reference}` cannot be read now: {detail}")]
+    Interrupted { reference: String, detail: String },
 }
 
 /// Whether a document that a workflow refers to exists.

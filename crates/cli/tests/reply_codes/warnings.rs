@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 use workrail_model::reply::WarningCode;
+use workrail_testkit::home::Home;
 use workrail_testkit::mcp_client::{ToolReply, reply_data};
 use workrail_testkit::wire::{Piped, stateless};
 
@@ -30,6 +31,7 @@ pub(crate) fn case(code: WarningCode) -> Answer {
         WarningCode::ReplayInputDiffers => replay_input_differs(),
         WarningCode::RunClosed => run_closed(),
         WarningCode::RunReopened => run_reopened(),
+        WarningCode::SourceUnreadable => source_unreadable(),
         WarningCode::UnknownArtifactKind => completed(
             json!({}),
             json!({ "artifacts": [{ "kind": "wr.verification_reprot", "result": "passed" }] }),
@@ -187,6 +189,17 @@ fn run_reopened() -> Answer {
 }
 
 /// A client without a session cannot be asked for its folder, and neither the call nor the environment names one.
+/// A registered folder that cannot be read: a part of its path is a file.
+fn source_unreadable() -> Answer {
+    let home = Home::new(env!("CARGO_BIN_EXE_workrail"));
+    let folders = format!("{0}:{0}/flow.json/more", home.workflows().display());
+    let mut scene = Scene::of(home.with("WORKFLOW_STORAGE_PATH", folders));
+    scene.workflow(json!({}));
+    scene.home.write(&scene.home.workflows().join("flow.json"), "{}");
+    let reply = scene.client.call("start_workflow", json!({ "workflowId": "team.flow" }));
+    scene.answer(reply)
+}
+
 fn workspace_assumed() -> Answer {
     let scene = Scene::new();
     scene.workflow(json!({}));

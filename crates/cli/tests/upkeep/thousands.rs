@@ -115,7 +115,7 @@ impl WorkflowSource for SingleWorkflowSource {
             package: None,
             stamp: Some(workrail_ports::workflow_source::WorkflowFileStamp([1, 0, 0, 0])),
         };
-        SourceListing { files: vec![file], problems: Vec::new(), id: None }
+        SourceListing { files: vec![file], ..SourceListing::default() }
     }
 
     fn read(&self, _: &CandidateFile) -> Result<Vec<u8>, SourceError> {

@@ -214,6 +214,11 @@ pub(super) fn warning(code: WarningCode) -> Explanation {
             "You may have meant workflows and references of another project.",
             "Send `workspacePath`.",
         ),
+        WarningCode::SourceUnreadable => (
+            "Folders or files of workflows could not be read, and they take precedence over the started workflow.",
+            "One of them may hold the version of the workflow that was meant.",
+            "Make them readable and start again, if that version was meant. `workrail workflow list` names them.",
+        ),
         WarningCode::UserAnswered => (
             "The client asked the user and sent an answer.",
             "The step no longer waits for it.",

@@ -14,10 +14,12 @@ use workrail_model::discovery::{
 };
 use workrail_model::name::WorkflowId;
 use workrail_model::text::truncate_with_marker;
-use workrail_ports::workflow_source::{BindingsFile, CandidateFile, SourceError, SourceFile, SourceListing};
+use workrail_ports::workflow_source::{
+    BindingsFile, CandidateFile, ProblemScope, SourceError, SourceFile, SourceListing,
+};
 
 use super::cache::{Compiled, FileUsability, Head};
-use super::{Catalog, Listing, Repeatable};
+use super::{Catalog, Listing, Repeatable, UnseenSource};
 use crate::error::{self, BoxedError};
 
 impl Catalog {
@@ -38,6 +40,21 @@ impl Catalog {
                 )
             })
             .collect();
+        let mut unseen: Vec<UnseenSource> = Vec::new();
+        for problem in &sources.problems {
+            match problem.scope {
+                ProblemScope::Named => {}
+                ProblemScope::Unseen { folder_position } => unseen.push(UnseenSource {
+                    precedence: problem.precedence,
+                    folder_position,
+                    reference: problem.reference.clone(),
+                }),
+            }
+        }
+        let mut interrupted = sources.interrupted.as_deref().map(error::sources_interrupted);
+        if let Some(error) = &interrupted {
+            unusable.push(refused(Precedence::Project, "sources", None, &[error.message.clone()]));
+        }
         let (bindings, broken_bindings) = match usable_bindings(bindings) {
             Ok(bindings) => (bindings, None),
             Err(error) => {
@@ -50,9 +67,19 @@ impl Catalog {
         let (mut claims, mut files, mut nameless) = (Vec::new(), Vec::new(), Vec::new());
         for file in sources.files {
             match self.head(&file) {
-                Err(why) => {
+                Err(cause) => {
                     repeatable = Repeatable::No;
-                    unusable.push(refused(file.precedence, &file.reference, None, &[why]));
+                    unusable.push(refused(file.precedence, &file.reference, None, &[cause.to_string()]));
+                    match cause {
+                        SourceError::Interrupted { .. } => {
+                            interrupted.get_or_insert_with(|| error::source(&cause));
+                        }
+                        SourceError::Unreadable { .. } => unseen.push(UnseenSource {
+                            precedence: file.precedence,
+                            folder_position: file.folder_position,
+                            reference: file.reference,
+                        }),
+                    }
                 }
                 Ok(Head { digest, id: Some(id) }) => {
                     let (precedence, folder_position) = (file.precedence, file.folder_position);
@@ -79,8 +106,21 @@ impl Catalog {
                 unusable.push(refused(claim.precedence, &claim.reference, id, &[why]));
             }
         }
-        let mut listing =
-            Listing { claims, files, selection, unusable, bindings, broken_bindings, repeatable, routines };
+        if interrupted.is_some() {
+            repeatable = Repeatable::No;
+        }
+        let mut listing = Listing {
+            claims,
+            files,
+            selection,
+            unusable,
+            bindings,
+            broken_bindings,
+            interrupted,
+            unseen,
+            repeatable,
+            routines,
+        };
         for (file, digest) in nameless {
             let (usability, lasts) = self.judge(&file, digest, None, &listing);
             listing.repeatable = listing.repeatable.and(lasts);
@@ -104,11 +144,11 @@ impl Catalog {
     }
 
     /// A file's digest, and the id it claims.
-    fn head(&self, file: &CandidateFile) -> Result<Head, String> {
+    fn head(&self, file: &CandidateFile) -> Result<Head, SourceError> {
         if let Some(head) = self.cache.head(file) {
             return Ok(head);
         }
-        let bytes = self.source.read(file).map_err(|cause| cause.to_string())?;
+        let bytes = self.source.read(file)?;
         let digest = Sha256::of(&bytes);
         let head = match self.cache.head_of(file, digest) {
             Some(head) => head,
@@ -158,8 +198,13 @@ impl Catalog {
         id: &WorkflowId,
         listing: &Listing,
     ) -> Result<Compiled, BoxedError> {
-        let digest =
-            self.head(file).map_err(|why| error::unusable_workflow(id, &file.reference, &why))?.digest;
+        let head = self.head(file).map_err(|cause| match cause {
+            SourceError::Interrupted { .. } => error::source(&cause),
+            SourceError::Unreadable { .. } => {
+                error::unusable_workflow(id, &file.reference, &cause.to_string())
+            }
+        });
+        let digest = head?.digest;
         let (workflow, summary, diagnostics) =
             self.checked(file, digest, Some(id), listing).map_err(|trouble| match trouble {
                 CompileFailure::Diagnostics(diagnostics) => error::diagnostics(&diagnostics),

@@ -58,6 +58,8 @@ pub struct CatalogEntry {
     pub asked: Option<WorkflowId>,
     /// The suggested replacement for a legacy id.
     pub suggested: Option<String>,
+    /// Folders and files that could not be read and would take precedence, if they have this id.
+    pub unseen: Vec<String>,
 }
 
 /// What a workspace offers at one moment.
@@ -72,9 +74,21 @@ pub(crate) struct Listing {
     bindings: Option<BindingsFile>,
     /// Why the workspace's bindings cannot be used: nothing starts until they can.
     broken_bindings: Option<BoxedError>,
+    /// Why the sources could not be searched to the end: nothing is answered from such a listing.
+    interrupted: Option<BoxedError>,
+    /// What could not be read and may hold workflow files.
+    unseen: Vec<UnseenSource>,
     repeatable: Repeatable,
     /// Positions of the files that others may inject.
     routines: Vec<usize>,
+}
+
+/// A folder or file that could not be read.
+#[derive(Debug)]
+struct UnseenSource {
+    precedence: Precedence,
+    folder_position: usize,
+    reference: String,
 }
 
 /// Whether the same files would give the same listing again.
@@ -111,6 +125,22 @@ pub struct SourceCount {
 }
 
 impl Listing {
+    /// Fails if not everything was searched: an id could belong to a file that was not seen.
+    fn complete(&self) -> Result<&Self, BoxedError> {
+        self.interrupted.clone().map_or(Ok(self), Err)
+    }
+
+    /// What could not be read and would take precedence over this file, if it has the same id.
+    fn unseen_above(&self, file: &CandidateFile, id: &WorkflowId) -> Vec<String> {
+        // Only bundled workflows have these ids.
+        if id.as_str().starts_with("wr.") {
+            return Vec::new();
+        }
+        let own = (file.precedence, file.folder_position);
+        let above = self.unseen.iter().filter(|unseen| (unseen.precedence, unseen.folder_position) >= own);
+        above.map(|unseen| unseen.reference.clone()).collect()
+    }
+
     /// Whether a file has this id, usable or not.
     pub(crate) fn has(&self, id: &str) -> bool {
         WorkflowId::parse(id).is_ok_and(|id| self.selection.owners.contains_key(&id))
@@ -124,7 +154,7 @@ pub(crate) struct SourceDigests(Arc<WorkspaceListing>);
 impl SourceDigests {
     /// The digest of the file that a workflow id refers to.
     pub(crate) fn digest(&self, id: &WorkflowId) -> Option<Sha256> {
-        let listing = &self.0.listing;
+        let listing = self.0.listing.complete().ok()?;
         let owner = listing.selection.owner(&listing.claims, id)?;
         Some(listing.claims[owner].digest)
     }
@@ -150,7 +180,7 @@ impl Catalog {
         sources: &SourceDigests,
         id: &WorkflowId,
     ) -> Result<CatalogEntry, BoxedError> {
-        let listing = &sources.0.listing;
+        let listing = sources.0.listing.complete()?;
         let position = listing.selection.owner(&listing.claims, id).ok_or_else(|| unknown(listing, id))?;
         if let Some(error) = &listing.broken_bindings {
             return Err(error.clone());
@@ -170,6 +200,7 @@ impl Catalog {
             diagnostics: compiled.diagnostics,
             asked: (claim.id != *id).then(|| id.clone()),
             suggested,
+            unseen: listing.unseen_above(file, &claim.id),
         })
     }
 
@@ -180,7 +211,7 @@ impl Catalog {
         workspace: Option<&WorkspacePath>,
     ) -> Result<Vec<u8>, BoxedError> {
         let known = self.current_listing(workspace);
-        let listing = &known.listing;
+        let listing = known.listing.complete()?;
         let position = listing.selection.owner(&listing.claims, id).ok_or_else(|| unknown(listing, id))?;
         self.source.read(&listing.files[position]).map_err(|cause| error::source(&cause))
     }
@@ -209,7 +240,7 @@ impl Catalog {
         workspace: Option<&WorkspacePath>,
     ) -> Result<CandidateFile, BoxedError> {
         let known = self.current_listing(workspace);
-        let listing = &known.listing;
+        let listing = known.listing.complete()?;
         let position = listing.selection.owner(&listing.claims, id).ok_or_else(|| unknown(listing, id))?;
         Ok(listing.files[position].clone())
     }
@@ -252,14 +283,20 @@ impl Catalog {
     }
 
     /// The answer of `list_workflows`; without a filter it is cached for as long as nothing changes.
-    pub fn list(&self, workspace: Option<&WorkspacePath>, filter: &Filter, tools: ToolSet) -> WorkflowList {
+    pub fn list(
+        &self,
+        workspace: Option<&WorkspacePath>,
+        filter: &Filter,
+        tools: ToolSet,
+    ) -> Result<WorkflowList, BoxedError> {
         let known = self.current_listing(workspace);
+        known.listing.complete()?;
         let made = || {
             let (usable, unusable) = &*self.everything(&known);
             let summaries: Vec<&Summary> = usable.iter().map(|summary| &**summary).collect();
             list(&summaries, unusable.clone(), filter, tools, |id| known.listing.has(id))
         };
-        if filter.is_empty() { known.plain(made) } else { made() }
+        Ok(if filter.is_empty() { known.plain(made) } else { made() })
     }
 
     /// Every file that claims an id: the one that owns it first, then by descending precedence.

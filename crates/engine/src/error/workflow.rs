@@ -9,7 +9,7 @@ use workrail_model::text::truncate_with_marker;
 use workrail_model::tool::ToolName;
 use workrail_ports::workflow_source::SourceError;
 
-use super::{Advice, BoxedError, envelope, sentence};
+use super::{Advice, BoxedError, LOCK_RETRY_AFTER_MS, envelope, sentence};
 
 /// Limit on a file's problems in one answer; the others are counted.
 const DIAGNOSTICS_BYTES_MAX: usize = 4000;
@@ -68,7 +68,22 @@ pub(crate) fn unusable_workflow(id: &WorkflowId, file: &str, why: &str) -> Boxed
     )
 }
 
+/// The sources could not be searched to the end, for a reason that passes. Which file owns an id is unknown.
+pub(crate) fn sources_interrupted(detail: &str) -> BoxedError {
+    envelope(
+        ErrorCode::StoreBusy,
+        Retry::RetryableAfterMs { after_ms: LOCK_RETRY_AFTER_MS },
+        format!("The workflow folders cannot be searched now: {detail}. Nothing was recorded."),
+        Advice::repeat_soon(
+            "If it persists: close other programs or raise the limit of open files (`ulimit -n`).",
+        ),
+    )
+}
+
 pub(crate) fn source(cause: &SourceError) -> BoxedError {
+    if let SourceError::Interrupted { .. } = cause {
+        return sources_interrupted(&cause.to_string());
+    }
     envelope(
         ErrorCode::WorkflowInvalid,
         Retry::NotRetryable,

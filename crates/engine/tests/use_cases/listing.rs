@@ -6,7 +6,7 @@ use serde_json::json;
 use test_case::test_case;
 use workrail_engine::request::ListWorkflows;
 use workrail_model::discovery::{DISCOVERY_TEXT_BYTES_MAX, Precedence, WorkflowKind, WorkflowList};
-use workrail_model::error::ErrorCode;
+use workrail_model::error::{ErrorCode, Retry};
 
 use crate::scene::{Scene, authored, workflow};
 
@@ -252,4 +252,21 @@ fn inflected_words_and_filler_words_still_find_a_workflow() {
         "a near match is no match"
     );
     assert!(scene.search(&[], "sha the docu").workflows.is_empty(), "beginnings are no words");
+}
+
+/// What was found before the search ended shows nothing about what exists.
+#[test]
+fn a_search_that_ended_early_answers_nothing_and_is_not_remembered() {
+    let scene = library();
+    let known = scene.list().workflows.len();
+    scene.shelf.interrupt(Some("workflows: Too many open files"));
+    let refused = scene.engine.list_workflows(ListWorkflows::default()).unwrap_err();
+    assert_eq!(refused.code, ErrorCode::StoreBusy);
+    for id in ["team.unknown", "wr.bug_hunt"] {
+        let refused = scene.start(id).unwrap_err();
+        assert_eq!(refused.code, ErrorCode::StoreBusy, "{id}");
+        assert_ne!(refused.retry, Retry::NotRetryable, "{id}");
+    }
+    scene.shelf.interrupt(None);
+    assert_eq!(scene.list().workflows.len(), known);
 }

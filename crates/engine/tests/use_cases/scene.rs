@@ -16,8 +16,8 @@ use workrail_model::id::SessionId;
 use workrail_model::token::TokenEncoding;
 use workrail_ports::session_store::SessionReader;
 use workrail_ports::workflow_source::{
-    BindingsFile, CandidateFile, Located, SourceError, SourceFile, SourceListing, SourceProblem,
-    WorkflowFileStamp, WorkflowSource,
+    BindingsFile, CandidateFile, Located, ProblemScope, SourceError, SourceFile, SourceListing,
+    SourceProblem, WorkflowFileStamp, WorkflowSource,
 };
 use workrail_ports::workspace::{WorkspaceFacts, WorkspaceObserver, WorkspacePath};
 use workrail_testkit::fixed::{FixedClock, SeededEntropy};
@@ -31,6 +31,7 @@ pub(crate) struct Shelf {
     files: Mutex<BTreeMap<(Precedence, usize, String), Content>>,
     bindings: Mutex<Option<String>>,
     problems: Mutex<Vec<SourceProblem>>,
+    interrupted: Mutex<Option<String>>,
     writes: AtomicU64,
     pub(crate) reads: AtomicUsize,
 }
@@ -61,7 +62,14 @@ impl Shelf {
             reference: reference.to_owned(),
             problem: problem.to_owned(),
             fix: fix.to_owned(),
+            scope: ProblemScope::Named,
         });
+    }
+}
+
+impl Shelf {
+    pub(crate) fn interrupt(&self, detail: Option<&str>) {
+        *self.interrupted.lock().unwrap() = detail.map(str::to_owned);
     }
 }
 
@@ -80,7 +88,12 @@ impl WorkflowSource for Shelf {
             package: None,
             stamp: Some(WorkflowFileStamp([*stamp, 0, 0, 0])),
         });
-        SourceListing { files: files.collect(), problems: self.problems.lock().unwrap().clone(), id: None }
+        SourceListing {
+            files: files.collect(),
+            problems: self.problems.lock().unwrap().clone(),
+            interrupted: self.interrupted.lock().unwrap().clone(),
+            id: None,
+        }
     }
 
     fn read(&self, file: &CandidateFile) -> Result<Vec<u8>, SourceError> {

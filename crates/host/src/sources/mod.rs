@@ -31,8 +31,8 @@ use workrail_model::config::{GitSources, Key, Settings};
 use workrail_model::discovery::Precedence;
 use workrail_model::limits::WORKFLOW_SOURCE_BYTES_MAX;
 use workrail_ports::workflow_source::{
-    BindingsFile, CandidateFile, ListingId, Located, SourceError, SourceFile, SourceListing, SourceProblem,
-    WorkflowFileStamp, WorkflowSource,
+    BindingsFile, CandidateFile, ListingId, Located, ProblemScope, SourceError, SourceFile, SourceListing,
+    SourceProblem, WorkflowFileStamp, WorkflowSource,
 };
 use workrail_ports::workspace::WorkspacePath;
 
@@ -171,7 +171,8 @@ impl Sources {
             }
         }
         let folders = std::mem::take(&mut walk.folders);
-        Walked { listing, folders }
+        let completeness = walk.completeness;
+        Walked { listing, folders, completeness }
     }
 
     /// The identity of the folders themselves; their content is watched.
@@ -207,9 +208,8 @@ impl WorkflowSource for Sources {
         if let Some(read) = self.git.iter().find_map(|mirror| mirror.read(file)) {
             return read;
         }
-        bounded::read(Utf8Path::new(&file.location), WORKFLOW_SOURCE_BYTES_MAX).map_err(|error| {
-            SourceError::Unreadable { reference: file.reference.clone(), detail: error.to_string() }
-        })
+        bounded::read(Utf8Path::new(&file.location), WORKFLOW_SOURCE_BYTES_MAX)
+            .map_err(|error| unreadable(&file.reference, &error, error.to_string()))
     }
 
     fn bindings(&self, workspace: Option<&WorkspacePath>) -> Result<Option<BindingsFile>, SourceError> {
@@ -225,9 +225,7 @@ impl WorkflowSource for Sources {
             {
                 Ok(None)
             }
-            Err(error) => {
-                Err(SourceError::Unreadable { reference: BINDINGS.to_owned(), detail: error.to_string() })
-            }
+            Err(error) => Err(unreadable(BINDINGS, &error, error.to_string())),
         }
     }
 
@@ -248,5 +246,16 @@ fn key(workspace: Option<&WorkspacePath>) -> &str {
 
 /// Records that something was found and cannot be used.
 fn problem(precedence: Precedence, reference: &str, problem: String, fix: &str) -> SourceProblem {
-    SourceProblem { precedence, reference: reference.to_owned(), problem, fix: fix.to_owned() }
+    let (reference, fix) = (reference.to_owned(), fix.to_owned());
+    SourceProblem { precedence, reference, problem, fix, scope: ProblemScope::Named }
+}
+
+/// A file that cannot be read, either at all or only now.
+fn unreadable(reference: &str, error: &std::io::Error, detail: String) -> SourceError {
+    let reference = reference.to_owned();
+    if bounded::is_shortage(error) {
+        SourceError::Interrupted { reference, detail: error.to_string() }
+    } else {
+        SourceError::Unreadable { reference, detail }
+    }
 }

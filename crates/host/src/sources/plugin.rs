@@ -31,6 +31,17 @@ struct Manifest {
 pub struct ManifestProblem {
     pub problem: String,
     pub fix: &'static str,
+    kind: ManifestProblemKind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ManifestProblemKind {
+    /// The manifest itself is wrong.
+    Wrong,
+    /// It could not be read; the files that it names are unseen.
+    Unread,
+    /// Nothing can be read now.
+    Shortage,
 }
 
 /// The plugin's own name; checked before the plugin is registered.
@@ -39,10 +50,18 @@ pub fn plugin_name(folder: &Utf8Path) -> Result<String, ManifestProblem> {
 }
 
 fn manifest(folder: &Utf8Path) -> Result<Manifest, ManifestProblem> {
-    let wrong = |problem: String, fix: &'static str| ManifestProblem { problem, fix };
+    let wrong = |problem: String, fix: &'static str| ManifestProblem {
+        problem,
+        fix,
+        kind: ManifestProblemKind::Wrong,
+    };
     let bytes = bounded::read(&folder.join(MANIFEST), MANIFEST_BYTES_MAX).map_err(|error| {
+        let kind = match bounded::is_shortage(&error) {
+            true => ManifestProblemKind::Shortage,
+            false => ManifestProblemKind::Unread,
+        };
         let fix = "name a folder that holds a `workrail-plugin.json`, a regular file";
-        wrong(format!("its `{MANIFEST}` cannot be read: {error}"), fix)
+        ManifestProblem { kind, ..wrong(format!("its `{MANIFEST}` cannot be read: {error}"), fix) }
     })?;
     let shape = "write {\"manifestVersion\": 1, \"name\": \"my-plugin\", \"workflows\": [\"flows/a.json\"]} and nothing else";
     let manifest: Manifest = serde_json::from_slice(&bytes).map_err(|error| {
@@ -75,7 +94,15 @@ pub(super) fn walk(walk: &mut FolderWalk<'_>, position: usize, folder: &Utf8Path
     let mut manifest = match manifest(folder) {
         Ok(manifest) => manifest,
         Err(wrong) => {
-            walk.problem(&unnamed, folder.as_str(), wrong.problem, wrong.fix);
+            match wrong.kind {
+                ManifestProblemKind::Wrong => {
+                    walk.problem(&unnamed, folder.as_str(), wrong.problem, wrong.fix);
+                }
+                ManifestProblemKind::Unread => {
+                    walk.unseen(&unnamed, folder.as_str(), wrong.problem, wrong.fix);
+                }
+                ManifestProblemKind::Shortage => walk.interrupt(folder.as_str(), &wrong.problem),
+            }
             return SourceState::Unreadable;
         }
     };
@@ -120,14 +147,13 @@ fn listed(walk: &mut FolderWalk<'_>, root: &Root, named: &str) -> WalkStep {
                 found = Some(metadata);
             }
             Err(error) => {
-                let is_gone = error.kind() == std::io::ErrorKind::NotFound;
-                let text = if is_gone {
-                    "the manifest names it, but it does not exist".to_owned()
-                } else {
-                    format!("it cannot be read: {error}")
-                };
                 let fix = "add the file, or take it out of `workflows` in workrail-plugin.json";
-                walk.problem(root, &shown, text, fix);
+                if error.kind() == std::io::ErrorKind::NotFound {
+                    let text = "the manifest names it, but it does not exist".to_owned();
+                    walk.problem(root, &shown, text, fix);
+                } else {
+                    walk.unseen(root, &shown, format!("it cannot be read: {error}"), fix);
+                }
                 return WalkStep::On;
             }
         }

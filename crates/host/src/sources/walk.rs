@@ -8,10 +8,13 @@ use std::time::{Duration, SystemTime};
 use camino::{Utf8Path, Utf8PathBuf};
 use workrail_model::discovery::Precedence;
 use workrail_model::limits::WORKFLOW_SOURCE_BYTES_MAX;
-use workrail_ports::workflow_source::{CandidateFile, SourceListing, WorkflowFileStamp};
+use workrail_ports::workflow_source::{
+    CandidateFile, ProblemScope, SourceListing, SourceProblem, WorkflowFileStamp,
+};
 
 use super::health::SourceState;
 use super::problem;
+use crate::bounded::is_shortage;
 
 /// More files than this indicate a wrong folder, not a library of workflows.
 pub(super) const FILES_MAX: usize = 10_000;
@@ -126,9 +129,18 @@ pub(super) struct FolderWalk<'s> {
     seen: BTreeSet<(Precedence, Utf8PathBuf)>,
     /// Every folder that was read.
     pub(super) folders: Vec<Utf8PathBuf>,
+    pub(super) completeness: Completeness,
     files: usize,
     entries: usize,
     now: SystemTime,
+}
+
+/// Whether everything that exists was seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Completeness {
+    All,
+    /// Something could not be read. That may change without any report.
+    Part,
 }
 
 /// Whether the walk continues.
@@ -144,6 +156,7 @@ impl<'s> FolderWalk<'s> {
             listing,
             seen: BTreeSet::new(),
             folders: Vec::new(),
+            completeness: Completeness::All,
             files: 0,
             entries: 0,
             now: SystemTime::now(),
@@ -176,14 +189,12 @@ impl<'s> FolderWalk<'s> {
             return SourceState::Link;
         }
         let (state, text, fix) = match std::fs::metadata(&root.path) {
-            Ok(metadata) if metadata.is_dir() => match std::fs::read_dir(&root.path) {
-                Ok(_) => return SourceState::Ok,
-                Err(error) => (
-                    SourceState::Unreadable,
-                    format!("the folder cannot be read: {error}"),
-                    "check its permissions",
-                ),
-            },
+            Ok(metadata) if metadata.is_dir() => {
+                return match std::fs::read_dir(&root.path) {
+                    Ok(_) => SourceState::Ok,
+                    Err(error) => self.unreadable_folder(root, root.path.as_str(), &error),
+                };
+            }
             Ok(_) => (
                 SourceState::Unreadable,
                 "it is not a folder".to_owned(),
@@ -202,14 +213,19 @@ impl<'s> FolderWalk<'s> {
                 "its links lead in a circle".to_owned(),
                 "make the link lead to the folder",
             ),
-            Err(error) => (
-                SourceState::Unreadable,
-                format!("the folder cannot be read: {error}"),
-                "check its permissions",
-            ),
+            Err(error) => return self.unreadable_folder(root, root.path.as_str(), &error),
         };
         self.problem(root, root.path.as_str(), text, fix);
         state
+    }
+
+    fn unreadable_folder(&mut self, root: &Root, shown: &str, error: &std::io::Error) -> SourceState {
+        if is_shortage(error) {
+            self.interrupt(shown, &error.to_string());
+        } else {
+            self.unseen(root, shown, format!("the folder cannot be read: {error}"), "check its permissions");
+        }
+        SourceState::Unreadable
     }
 
     fn folder(&mut self, root: &Root, folder: &Utf8Path, depth: usize) -> WalkStep {
@@ -222,14 +238,20 @@ impl<'s> FolderWalk<'s> {
         let entries = match std::fs::read_dir(folder) {
             Ok(entries) => entries,
             Err(error) => {
-                let text = format!("the folder cannot be read: {error}");
-                self.problem(root, &shown, text, "check its permissions");
+                self.unreadable_folder(root, &shown, &error);
                 return WalkStep::On;
             }
         };
         self.folders.push(folder.to_owned());
         let mut names = Vec::new();
-        for entry in entries.filter_map(Result::ok) {
+        for entry in entries {
+            let entry = match entry {
+                Ok(entry) => entry,
+                Err(error) => {
+                    self.unreadable_folder(root, &shown, &error);
+                    break;
+                }
+            };
             self.entries += 1;
             if self.entries > ENTRIES_MAX {
                 let text = format!("more than {ENTRIES_MAX} entries were found; the rest is not searched");
@@ -257,9 +279,21 @@ impl<'s> FolderWalk<'s> {
     }
 
     fn entry(&mut self, root: &Root, path: &Utf8Path, depth: usize) -> WalkStep {
-        // Deleted since the folder was listed, which is not a problem.
-        let Ok(metadata) = std::fs::symlink_metadata(path) else { return WalkStep::On };
         let is_workflow = matches!(path.extension(), Some("json" | "jsonc"));
+        let metadata = match std::fs::symlink_metadata(path) {
+            Ok(metadata) => metadata,
+            // Deleted since the folder was listed, which is not a problem.
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return WalkStep::On,
+            Err(error) if is_shortage(&error) => {
+                self.interrupt(&root.reference(path), &error.to_string());
+                return WalkStep::On;
+            }
+            Err(error) => {
+                let text = format!("it cannot be read: {error}");
+                self.unseen(root, &root.reference(path), text, "check the permissions of its folder");
+                return WalkStep::On;
+            }
+        };
         if metadata.is_dir() {
             return self.folder(root, path, depth + 1);
         }
@@ -325,6 +359,22 @@ impl<'s> FolderWalk<'s> {
                 metadata.ino(),
             ])
         })
+    }
+
+    /// The search ends early, for now: what was not seen may exist.
+    pub(super) fn interrupt(&mut self, shown: &str, detail: &str) {
+        self.completeness = Completeness::Part;
+        self.listing.interrupted.get_or_insert_with(|| format!("{shown}: {detail}"));
+    }
+
+    /// A problem that may hide workflow files.
+    pub(super) fn unseen(&mut self, root: &Root, reference: &str, text: String, fix: &str) {
+        self.completeness = Completeness::Part;
+        if self.listing.problems.len() < PROBLEMS_MAX {
+            let scope = ProblemScope::Unseen { folder_position: root.position };
+            let named = problem(root.precedence, reference, text, fix);
+            self.listing.problems.push(SourceProblem { scope, ..named });
+        }
     }
 
     pub(super) fn problem(&mut self, root: &Root, reference: &str, text: String, fix: &str) {

@@ -14,6 +14,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use workrail_ports::workflow_source::{ListingId, SourceListing};
 
 use super::change_feed::ChangeFeed;
+use super::walk::Completeness;
 
 /// How long the absence of reports is trusted.
 const TRUSTED: Duration = Duration::from_secs(60);
@@ -29,6 +30,14 @@ pub(super) struct Walked {
     pub(super) listing: SourceListing,
     /// Every folder that was read.
     pub(super) folders: Vec<Utf8PathBuf>,
+    pub(super) completeness: Completeness,
+}
+
+impl Walked {
+    /// Whether the listing is worth remembering: what could not be read may become readable without any report.
+    fn is_lasting(&self) -> bool {
+        self.completeness == Completeness::All && self.listing.interrupted.is_none()
+    }
 }
 
 /// What a workspace's listing depends on besides the contents of folders.
@@ -102,7 +111,7 @@ impl FolderWatch {
             let before = inner.is_watching(workspace).then(|| inner.reported()).flatten();
             let same = identity();
             let mut walked = walk();
-            let Some(changes) = before else { return walked.listing };
+            let Some(changes) = before.filter(|_| walked.is_lasting()) else { return walked.listing };
             match inner.listen(&walked.folders, self.folders_max) {
                 WatchResult::Already => {
                     inner.serial += 1;

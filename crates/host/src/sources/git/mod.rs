@@ -28,7 +28,7 @@ use workrail_model::limits::WORKFLOW_SOURCE_BYTES_MAX;
 use workrail_ports::workflow_source::{CandidateFile, SourceError, SourceListing, WorkflowFileStamp};
 
 use super::health::SourceState;
-use super::problem;
+use super::{problem, unreadable};
 use crate::{bounded, whole_file};
 use program::{Caps, Git, GitFailure, disk_bytes};
 use record::FetchRecord;
@@ -132,7 +132,13 @@ impl Mirror {
             listing.problems.push(refusal);
             return;
         }
-        let record = self.record();
+        let record = match FetchRecord::try_load(&self.record_path(), &self.name, &self.source) {
+            Ok(record) => record,
+            Err(error) => {
+                listing.interrupted.get_or_insert(format!("{}: {error}", self.name));
+                return;
+            }
+        };
         if record.commit.is_none() {
             let fix = match &record.failure {
                 Some(failure) => self.fix(failure),
@@ -178,9 +184,9 @@ impl Mirror {
             true => bounded::read_part(&self.content_path(content), offset, bytes),
             false => Err(std::io::Error::other("it is too large")),
         };
-        Some(read.map_err(|error| SourceError::Unreadable {
-            reference: file.reference.clone(),
-            detail: format!("{error}; run `workrail workflow sources sync {}`", self.name),
+        Some(read.map_err(|error| {
+            let detail = format!("{error}; run `workrail workflow sources sync {}`", self.name);
+            unreadable(&file.reference, &error, detail)
         }))
     }
 

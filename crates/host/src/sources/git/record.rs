@@ -72,17 +72,26 @@ impl FetchRecord {
 
     /// The record of a source; a fresh one if there is none or its settings differ.
     pub(super) fn load(path: &Utf8Path, name: &str, source: &GitSource) -> Self {
+        Self::try_load(path, name, source).unwrap_or_else(|_| Self::new(name, source))
+    }
+
+    /// The same; fails only if nothing can be read now, whatever the file holds.
+    pub(super) fn try_load(path: &Utf8Path, name: &str, source: &GitSource) -> std::io::Result<Self> {
         let fresh = Self::new(name, source);
-        let bytes = bounded::read(path, RECORD_BYTES_MAX).ok();
+        let bytes = match bounded::read(path, RECORD_BYTES_MAX) {
+            Ok(bytes) => Some(bytes),
+            Err(error) if bounded::is_shortage(&error) => return Err(error),
+            Err(_) => None,
+        };
         let known: Option<Self> = bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok());
         let same = |known: &Self| {
             (known.v, &known.name, &known.url, &known.r#ref, &known.folder)
                 == (fresh.v, &fresh.name, &fresh.url, &fresh.r#ref, &fresh.folder)
         };
-        match known {
+        Ok(match known {
             Some(known) if same(&known) => known,
             Some(_) | None => fresh,
-        }
+        })
     }
 
     pub(super) fn save(&self, path: &Utf8Path) -> std::io::Result<()> {
