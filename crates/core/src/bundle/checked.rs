@@ -27,6 +27,7 @@ use workrail_model::time::Timestamp;
 use super::positions::BundlePositions;
 use super::read::{BundleItem, BundlePart, BundleReader, read};
 use super::{BundleError, BundleErrorKind};
+use crate::interpret::completed_steps;
 
 /// A bundle whose parts all match their digests; their meaning is not checked yet.
 #[derive(Clone, Debug)]
@@ -44,12 +45,19 @@ pub struct IntactBundle {
     pub(super) segment_ends: Vec<EventIndex>,
     /// The digest of each manifest record's canonical bytes.
     pub(super) records: Vec<Sha256>,
-    /// Each with the workflow it belongs to.
-    pub(super) snapshots: BTreeMap<SnapshotRef, WorkflowHash>,
+    pub(super) snapshots: BTreeMap<SnapshotRef, SnapshotSummary>,
     pub(super) positions: BundlePositions,
     pub(super) workflows: BTreeMap<WorkflowHash, WorkflowId>,
     /// Each with its length.
     pub(super) blobs: BTreeMap<BlobRef, u64>,
+}
+
+/// What the events that refer to a snapshot are compared with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct SnapshotSummary {
+    pub(super) workflow: WorkflowHash,
+    /// How many completed steps it counts; `None` if it is not started.
+    pub(super) completed: Option<u64>,
 }
 
 impl IntactBundle {
@@ -114,7 +122,7 @@ struct IndexReader {
     manifest: ListDigest,
     segment_ends: Vec<EventIndex>,
     records: Vec<Sha256>,
-    snapshots: BTreeMap<SnapshotRef, WorkflowHash>,
+    snapshots: BTreeMap<SnapshotRef, SnapshotSummary>,
     positions: BundlePositions,
     workflows: BTreeMap<WorkflowHash, WorkflowId>,
     blobs: BTreeMap<BlobRef, u64>,
@@ -202,7 +210,9 @@ impl IndexReader {
         let bytes = self.content(&section, AttachmentKind::Snapshot, reference.digest(), value)?;
         match ExecutionSnapshot::parse(&bytes) {
             Ok(snapshot) => {
-                self.snapshots.insert(reference, snapshot.workflow_hash);
+                let workflow = snapshot.workflow_hash;
+                let completed = completed_steps(snapshot.state());
+                self.snapshots.insert(reference, SnapshotSummary { workflow, completed });
                 self.positions.add(reference, &snapshot)?;
             }
             Err(error @ SnapshotError::UnknownVersion { .. }) => {

@@ -21,6 +21,7 @@ use super::checked::{IntactBundle, ListDigest, canonical, check_content};
 use super::portable::is_absolute;
 use super::read::{BundleItem, BundlePart, BundleReader, read};
 use super::{BundleError, BundleErrorKind};
+use crate::interpret::contradicts_parent;
 use crate::project::SessionState;
 
 /// A bundle that may be imported; only [`check`] makes one.
@@ -187,7 +188,7 @@ impl<'s> HistoryReader<'s> {
         }
         if let EventData::NodeCreated(node) = &event.data {
             let reference = node.snapshot_ref;
-            let Some(workflow) = self.bundle.snapshots.get(&reference) else {
+            let Some(snapshot) = self.bundle.snapshots.get(&reference) else {
                 let what = format!("is not in the bundle; event {index} refers to it");
                 return Err(BundleError::new(
                     BundleErrorKind::MissingSnapshot,
@@ -195,9 +196,15 @@ impl<'s> HistoryReader<'s> {
                     what,
                 ));
             };
-            if *workflow != node.workflow_hash {
-                let what = format!("refers to a snapshot of another workflow ({workflow})");
+            if snapshot.workflow != node.workflow_hash {
+                let what = format!("refers to a snapshot of another workflow ({})", snapshot.workflow);
                 return Err(BundleError::events(index, what));
+            }
+            let parent = node.parent_node_id.and_then(|parent| self.state.node(parent));
+            if let Some(above) = parent.and_then(|parent| self.bundle.snapshots.get(&parent.snapshot_ref))
+                && let Some(what) = contradicts_parent(node.node_kind, snapshot.completed, above.completed)
+            {
+                return Err(BundleError::format(BundleSection::Snapshot(reference), what));
             }
             self.snapshots.insert(reference);
         }

@@ -24,7 +24,10 @@ pub use output::{
     AcceptedAssessment, AppliedConsequence, DivergenceFact, OutputCheck, Submitted, UnprovenClaim,
     ValidationFact, check_output,
 };
-pub use position::{PositionError, PositionNumbers, Positions, StepPosition, position};
+pub use position::{
+    PositionError, PositionNumbers, Positions, Progress, StepPosition, completed_steps, contradicts_parent,
+    position,
+};
 pub(crate) use scope::step_scope;
 pub(crate) use trace::skipped;
 pub(crate) use walk::VISITS_MAX;

@@ -7,13 +7,25 @@
 use std::collections::BTreeSet;
 
 use workrail_model::compiled::{CompiledWorkflow, PlanItem};
+use workrail_model::event::NodeKind;
 use workrail_model::name::{LoopId, StepId};
-use workrail_model::snapshot::{CompletedSteps, EngineState};
+use workrail_model::snapshot::{CompletedSteps, EngineState, Pending};
+
+/// How far a snapshot's run is.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Progress {
+    /// No step was selected yet. A node always has one, or is complete.
+    NotStarted,
+    /// Steps are left, but none is selected: nothing could ever continue the run.
+    WaitsAtNothing,
+    At(StepId),
+    Complete,
+}
 
 /// Where a snapshot is: the waiting step and the position in each loop around it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct StepPosition {
-    pub step: Option<StepId>,
+    pub progress: Progress,
     /// From the outermost loop inwards, each with the position in its body.
     pub loops: Vec<(LoopId, u32)>,
 }
@@ -51,25 +63,57 @@ pub enum PositionError {
     BeyondIterations { loop_id: LoopId, iteration: u32, max_iterations: u32 },
     #[error("waits at step `{step}`, which is not at that place of its workflow")]
     MisplacedStep { step: StepId },
+    #[error("is not started, and nothing could continue it")]
+    NotStarted,
+    #[error("waits at no step although it is not complete, and nothing could continue it")]
+    WaitsAtNothing,
     #[error("counts {completed} completed steps, more than the {possible} that its workflow can have")]
     TooManySteps { completed: u64, possible: u64 },
 }
 
 /// The position of a state, in the two parts that are checked.
 pub fn position(state: &EngineState) -> (StepPosition, PositionNumbers) {
-    let completed = state.completed().map_or(0, CompletedSteps::count);
+    let completed = completed_steps(state).unwrap_or(0);
     let stack = match state {
         EngineState::Running { loop_stack, .. } => loop_stack.as_slice(),
         EngineState::Init | EngineState::Complete { .. } => &[],
     };
+    let progress = match state {
+        EngineState::Init => Progress::NotStarted,
+        EngineState::Complete { .. } => Progress::Complete,
+        EngineState::Running { pending: Pending::None, .. } => Progress::WaitsAtNothing,
+        EngineState::Running { pending: Pending::Some { step }, .. } => Progress::At(step.step_id.clone()),
+    };
     let step_position = StepPosition {
-        step: state.pending_step().map(|pending| pending.step_id.clone()),
+        progress,
         loops: stack.iter().map(|active| (active.loop_id.clone(), active.body_index)).collect(),
     };
     (
         step_position,
         PositionNumbers { iterations: stack.iter().map(|active| active.iteration).collect(), completed },
     )
+}
+
+/// Why a node's snapshot contradicts the snapshot of its parent; `None` if it does not. An advance completes a step;
+/// a checkpoint completes none.
+pub fn contradicts_parent(
+    kind: NodeKind,
+    completed: Option<u64>,
+    completed_by_parent: Option<u64>,
+) -> Option<String> {
+    let (completed, completed_by_parent) = (completed?, completed_by_parent?);
+    let is_possible = match kind {
+        // Snapshots of the older form may count several.
+        NodeKind::Step => completed > completed_by_parent,
+        NodeKind::Checkpoint => completed == completed_by_parent,
+    };
+    (!is_possible)
+        .then(|| format!("counts {completed} completed steps, and its parent's counts {completed_by_parent}"))
+}
+
+/// How many completed steps a state counts; `None` if it is not started.
+pub fn completed_steps(state: &EngineState) -> Option<u64> {
+    state.completed().map(CompletedSteps::count)
 }
 
 /// The positions of a workflow, prepared for many checks.
@@ -106,8 +150,13 @@ impl<'a> Positions<'a> {
         progress: &PositionNumbers,
     ) -> Result<(), PositionError> {
         let workflow = self.workflow;
-        if let Some(step) = step_position.step.as_ref().filter(|step| workflow.step(step).is_none()) {
-            return Err(PositionError::UnknownStep { step: step.clone() });
+        match &step_position.progress {
+            Progress::NotStarted => return Err(PositionError::NotStarted),
+            Progress::WaitsAtNothing => return Err(PositionError::WaitsAtNothing),
+            Progress::At(step) if workflow.step(step).is_none() => {
+                return Err(PositionError::UnknownStep { step: step.clone() });
+            }
+            Progress::At(_) | Progress::Complete => {}
         }
         let mut around: Option<&PlanItem> = None;
         for (position, (loop_id, body_index)) in step_position.loops.iter().enumerate() {
@@ -147,7 +196,7 @@ impl<'a> Positions<'a> {
         step_position: &StepPosition,
         around: Option<&PlanItem>,
     ) -> Result<(), PositionError> {
-        let Some(step) = &step_position.step else { return Ok(()) };
+        let Progress::At(step) = &step_position.progress else { return Ok(()) };
         let is_here = match around {
             None => self.top_steps.contains(step),
             Some(PlanItem::Step { step_id }) => step_id == step,

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use workrail_core::interpret::Positions;
+use workrail_core::interpret::{Positions, completed_steps, contradicts_parent};
 use workrail_core::passkey::Passkeys;
 use workrail_core::project::SessionState;
 use workrail_core::report::SeenChallenges;
@@ -20,7 +20,7 @@ use workrail_ports::upkeep::Obstacle;
 
 use super::remedy::Remedy;
 use super::{CheckedCounts, DENIED, StoreProblem, Verified, VerifyScope};
-use crate::upkeep::session_folder;
+use crate::upkeep::is_place_of;
 
 /// Problems reported in full; the rest is counted.
 const PROBLEMS_MAX: usize = 1000;
@@ -44,6 +44,8 @@ pub(super) struct Check<'a> {
     /// The same, in the order of discovery.
     damaged_in_order: Vec<(AttachmentKind, Sha256)>,
     workflows: BTreeMap<WorkflowHash, Arc<CompiledWorkflow>>,
+    /// The last snapshot of a node, and how many completed steps it counts.
+    last_completed: Option<(SnapshotRef, Option<u64>)>,
     obstacles: Vec<Obstacle>,
     /// `None` if the log is damaged, which is reported separately.
     pub(super) passkeys: Option<Passkeys>,
@@ -77,6 +79,7 @@ impl<'a> Check<'a> {
             damaged: BTreeMap::new(),
             damaged_in_order: Vec::new(),
             workflows: BTreeMap::new(),
+            last_completed: None,
             obstacles,
             passkeys: None,
             challenges: SeenChallenges::default(),
@@ -107,10 +110,9 @@ impl<'a> Check<'a> {
         self.obstacles.iter().any(|obstacle| beneath(&obstacle.path))
     }
 
-    /// Whether something is reported in the place of this session's folder.
+    /// Whether something is reported in the place of this session's folder or of its segments.
     pub(super) fn is_obstructed_session(&self, session: SessionId) -> bool {
-        let folder = session_folder(session);
-        self.obstacles.iter().any(|obstacle| obstacle.path == folder)
+        self.obstacles.iter().any(|obstacle| is_place_of(session, &obstacle.path))
     }
 
     pub(super) fn savepoint(&self) -> Savepoint {
@@ -282,16 +284,32 @@ impl<'a> Check<'a> {
         else {
             return;
         };
+        let completed = completed_steps(snapshot.state());
+        let by_parent = self.completed_by_parent(facts, node);
+        self.last_completed = Some((node.snapshot_ref, completed));
         let problem = if snapshot.workflow_hash != node.workflow_hash {
             "belongs to another workflow than its node".to_owned()
         } else {
-            match Positions::of(&workflow).check_state(snapshot.state()) {
-                Ok(()) => return,
-                Err(cause) => cause.to_string(),
+            let possible = Positions::of(&workflow).check_state(snapshot.state());
+            let in_order = contradicts_parent(node.node_kind, completed, by_parent);
+            match (possible, in_order) {
+                (Err(cause), _) => cause.to_string(),
+                (Ok(()), Some(contradiction)) => contradiction,
+                (Ok(()), None) => return,
             }
         };
         let problem = format!("the snapshot of event {index} {problem}");
         self.problem(session.to_owned(), problem, Remedy::RestoreSession);
+    }
+
+    /// How many completed steps the snapshot of the node's parent counts; `None` for a root, or if it cannot be read.
+    fn completed_by_parent(&self, facts: &SessionState, node: &NodeCreated) -> Option<u64> {
+        let parent = facts.node(node.parent_node_id?)?.snapshot_ref;
+        match self.last_completed {
+            // Usually the parent is the node before.
+            Some((last, completed)) if last == parent => completed,
+            Some(_) | None => completed_steps(self.content.snapshot(parent).ok()?.state()),
+        }
     }
 
     /// A workflow that was found intact; some are cached, because many sessions pin the same one.

@@ -10,10 +10,11 @@ mod signed;
 use serde::Serialize;
 use workrail_core::project::SessionState;
 use workrail_core::report::{SeenChallenges, shown};
-use workrail_model::error::ErrorEnvelope;
+use workrail_model::error::{ErrorCode, ErrorEnvelope};
 use workrail_model::health::{CorruptionReason, SessionHealth};
 use workrail_model::id::SessionId;
 use workrail_model::plan::AttachmentKind;
+use workrail_ports::keyring::KeyringError;
 use workrail_ports::session_store::StoreError;
 use workrail_ports::upkeep::{Inspection, PendingWrite, StrayKind};
 
@@ -89,6 +90,8 @@ pub(super) const DENIED: &str = "Give the user that runs WorkRail read permissio
 
 const PASSKEY_LOG: &str = "keys/passkeys.jsonl";
 
+const KEYRING: &str = "keys/keyring.json";
+
 const RESTORE_LOG: &str = "Restore it from a backup (`workrail store restore BACKUP` for a data directory, \
                            `pg_restore` for a database), or discard it with `workrail store passkeys reset`. Until \
                            then no passkey is accepted.";
@@ -105,6 +108,7 @@ impl<S: Store + Inspection> Engine<S> {
         let mut check = Check::new(&*self.store, self.store.obstacles());
         check.report_obstacles(scope);
         self.verify_passkeys(scope, &mut check);
+        self.verify_keyring(scope, &mut check);
         let sessions = match (scope, self.store.sessions()) {
             (VerifyScope::One(session), _) => vec![session],
             (VerifyScope::All, Ok(sessions)) => sessions,
@@ -159,6 +163,37 @@ impl<S: Store + Inspection> Engine<S> {
             },
             // A store without passkeys loses nothing by this; if a passkey signed a decision, that is reported there.
             Err(error) => note(error.message),
+        }
+    }
+
+    /// The signing keys are recorded data, too: without them no token that agents have is accepted.
+    fn verify_keyring(&self, scope: VerifyScope, check: &mut Check<'_>) {
+        if scope != VerifyScope::All || check.is_obstructed(KEYRING) {
+            return;
+        }
+        let (is_damaged, newer) = match self.store.peek() {
+            Err(KeyringError::UnknownVersion { .. }) => (true, Some("Update WorkRail.")),
+            Err(KeyringError::Invalid { .. }) => (true, None),
+            // Absent; whether they are lost is decided below.
+            Ok(None) => (true, None),
+            // Keys that this user may not use are not damaged: `doctor` reports the permissions.
+            Ok(Some(_))
+            | Err(
+                KeyringError::Exposed { .. }
+                | KeyringError::ForeignOwner { .. }
+                | KeyringError::Locked
+                | KeyringError::Usable { .. }
+                | KeyringError::KeyNotGiven
+                | KeyringError::OtherKey
+                | KeyringError::Io(_),
+            ) => (false, None),
+        };
+        if is_damaged
+            && let Err(error) = self.keys()
+            && error.code == ErrorCode::StoreKeyringUnusable
+        {
+            let fix = newer.unwrap_or_else(|| error.suggestion_for_a_person()).to_owned();
+            check.problem(KEYRING.to_owned(), error.message, Remedy::Words(&fix));
         }
     }
 
