@@ -238,14 +238,15 @@ impl<'a> PreparedAttempt<'a> {
         })
     }
 
+    /// The reply, refused only if a value that is sent now makes the step's text too long: it can be sent again,
+    /// smaller. A value recorded earlier never stops a run (G54).
     fn reply(
         &self,
         state: &EngineState,
         moment: ReplyMoment<'_>,
-        long_text: LongText,
         extras: StepExtras,
     ) -> Result<StoredReply, DecideError> {
-        Ok(reply::render(&ReplyInput {
+        let input = ReplyInput {
             facts: self.command.facts,
             run: self.node.run_id,
             workflow: self.command.workflow,
@@ -253,12 +254,22 @@ impl<'a> PreparedAttempt<'a> {
             context: &self.context,
             preferences: self.preferences,
             moment,
-            long_text,
+            long_text: LongText::Refuse,
             tools: self.command.tools,
-            extras,
             site: self.command.site,
             rights: RunRights::Work,
-        })?)
+            extras,
+        };
+        let shown = reply::render(&input).or_else(|too_long| match self.sends(&too_long.context_key) {
+            true => Err(too_long),
+            false => reply::render(&ReplyInput { long_text: LongText::Shorten, ..input }),
+        });
+        Ok(shown?)
+    }
+
+    /// Whether this call itself sends the key.
+    fn sends(&self, key: &str) -> bool {
+        self.sent.context.get(key).is_some()
     }
 
     /// The branches that exist besides the one that this advance makes, which is the one worked on last.
@@ -279,9 +290,6 @@ impl<'a> PreparedAttempt<'a> {
         let facts = self.command.facts;
         let way_out = recovery::last_good(facts, self.node.node_id)
             .map(|event| reply::rehydrate_call(&state_marker_of(event), RunLabel::of(self.node.run_id)));
-        // A value that is already recorded must not prevent a retry; one that is sent now can be
-        // sent again, smaller.
-        let long_text = if self.sent.context.is_empty() { LongText::Shorten } else { LongText::Refuse };
         let first = self.retried.is_empty();
         let shown_codes = [WarningCode::ArgumentsAdjusted, WarningCode::RunReopened];
         let adjusted = self.notices.iter().filter(|notice| shown_codes.contains(&notice.code));
@@ -292,7 +300,7 @@ impl<'a> PreparedAttempt<'a> {
             failed_checks: self.failed_outputs(),
             ..StepExtras::default()
         };
-        let body = self.reply(state, moment, long_text, extras)?;
+        let body = self.reply(state, moment, extras)?;
         let stored = Attachment::blob(body.to_canonical()?);
         let mut draft = self.draft();
         self.push_outputs(&mut draft)?;
@@ -353,7 +361,7 @@ impl<'a> PreparedAttempt<'a> {
         let child = derive::node_id(command.facts.session_id(), node.run_id, node.node_id, self.attempt);
         let gaps = self.gaps(&self.pending.step_id, &selection, &waived, check);
         let extras = self.step_extras(&selection.state, &gaps, check);
-        let body = self.reply(&selection.state, ReplyMoment::Advanced, LongText::Refuse, extras)?;
+        let body = self.reply(&selection.state, ReplyMoment::Advanced, extras)?;
         let stored = Attachment::blob(body.to_canonical()?);
         let workflow_hash = command.snapshot.workflow_hash;
         let snapshot = ExecutionSnapshot::new(workflow_hash, selection.state.clone())?;

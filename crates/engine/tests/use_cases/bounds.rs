@@ -101,18 +101,36 @@ fn a_large_value_for_a_step_that_does_not_show_it_is_fine() {
 }
 
 #[test]
-fn a_value_recorded_earlier_is_named_with_an_empty_replacement() {
+fn a_value_sent_now_is_refused_with_an_empty_replacement() {
     for (value, empty) in [
         (json!("x".repeat(LARGE)), json!("")),
         (json!(["x".repeat(LARGE / 2), "y".repeat(LARGE / 3)]), json!(["", ""])),
     ] {
         let scene = hostile();
-        let first = start(&scene, json!({ "b": value })).unwrap();
-        let error = refused(send(&scene, &first, Some("Did the work."), json!({})));
+        let first = start(&scene, json!({})).unwrap();
+        let error = refused(send(&scene, &first, Some("Did the work."), json!({ "b": value })));
         let details = error.details.unwrap();
         assert_eq!((&details["contextKey"], &details["emptyValue"]), (&json!("b"), &empty));
         let second = send(&scene, &first, Some("Did the work."), json!({ "b": empty })).unwrap();
         assert_eq!(second["run"]["stepId"], "show");
+    }
+}
+
+/// G54: the advance that reaches the step did not send the value.
+#[test]
+fn a_value_recorded_earlier_never_stops_a_run() {
+    for sent in [json!({}), json!({ "other": "small" })] {
+        let scene = hostile();
+        let first = start(&scene, json!({ "b": "x".repeat(LARGE) })).unwrap();
+        let second = send(&scene, &first, Some("Did the work."), sent.clone()).unwrap();
+        assert_eq!(second["run"]["stepId"], "show", "{sent}");
+        let text = second["text"].as_str().unwrap();
+        assert!(text.contains("Values are shortened below"), "{}", &text[..500]);
+        // The step's own refusal is shown as well, and the step can be completed.
+        let again = send(&scene, &second, None, sent).unwrap();
+        assert_eq!(again["run"]["stepId"], "show");
+        let third = send(&scene, &again, Some("Did the work."), json!({ "b": "" })).unwrap();
+        assert_ne!(third["run"]["stepId"], "show");
     }
 }
 
