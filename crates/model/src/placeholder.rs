@@ -119,14 +119,46 @@ pub fn is_placeholder(text: &str) -> bool {
         || is_long_text() == Some(true)
 }
 
-/// Whether notes consist only of our placeholders: one or several, with Markdown headings and punctuation around them.
-/// A word outside the headings makes them the caller's own.
+/// Words before a colon that name the notes and say nothing.
+const LABELS: [&str; 7] = ["note", "notes", "notesmarkdown", "output", "step notes", "summary", "text"];
+/// Tags of HTML that only lay a text out.
+const LAYOUT_TAGS: [&str; 22] = [
+    "b",
+    "blockquote",
+    "br",
+    "br/",
+    "code",
+    "div",
+    "em",
+    "h1",
+    "h2",
+    "h3",
+    "h4",
+    "h5",
+    "h6",
+    "i",
+    "li",
+    "ol",
+    "p",
+    "pre",
+    "section",
+    "span",
+    "strong",
+    "ul",
+];
+
+/// Whether notes consist only of our placeholders: one or several, with Markdown headings, list numbers, layout tags,
+/// labels such as `Notes:` and punctuation around them, or as the strings of a JSON text. Any other word outside the
+/// headings makes them the caller's own.
 pub fn are_placeholder_notes(notes: &str) -> bool {
     if is_placeholder(notes) {
         return true;
     }
     if !may_contain_one(notes) {
         return false;
+    }
+    if let Ok(value @ (Value::Object(_) | Value::Array(_))) = serde_json::from_str(notes) {
+        return holds_only_placeholders(&value) == Some(true);
     }
     let plain = unescaped(notes);
     let (headings, body): (Vec<&str>, Vec<&str>) = plain.lines().partition(|line| is_heading(line));
@@ -136,13 +168,50 @@ pub fn are_placeholder_notes(notes: &str) -> bool {
     let mut rest = body.as_str();
     while let Some((before, begun)) = rest.split_once('<') {
         let Some((inner, after)) = begun.split_once('>') else { return false };
-        if has_words(before) || !is_placeholder(&format!("<{inner}>")) {
+        if !says_nothing(before) {
+            return false;
+        }
+        rest = after;
+        if LAYOUT_TAGS.contains(&inner.trim_start_matches('/').trim()) {
+            continue;
+        }
+        if !is_placeholder(&format!("<{inner}>")) {
             return false;
         }
         has_placeholder = true;
-        rest = after;
     }
     has_placeholder && !has_words(rest)
+}
+
+/// Whether all strings of a JSON value are placeholders; `None` if it has none. A number or a truth value is the caller's
+/// own.
+fn holds_only_placeholders(value: &Value) -> Option<bool> {
+    let all = |mut parts: Box<dyn Iterator<Item = &Value> + '_>| {
+        parts.try_fold(None, |known, part| match holds_only_placeholders(part) {
+            Some(false) => Err(()),
+            found => Ok(found.or(known)),
+        })
+    };
+    match value {
+        Value::Null => None,
+        Value::Bool(_) | Value::Number(_) => Some(false),
+        Value::String(text) => Some(are_placeholder_notes(text)),
+        Value::Array(items) => all(Box::new(items.iter())).unwrap_or(Some(false)),
+        Value::Object(members) => all(Box::new(members.values())).unwrap_or(Some(false)),
+    }
+}
+
+/// Whether a text before a placeholder holds nothing but punctuation, list numbers and one of the labels.
+fn says_nothing(before: &str) -> bool {
+    let is_list_number = |word: &&str| {
+        let digits = word.trim_end_matches(['.', ')']);
+        digits.len() < word.len() && digits.len() <= 3 && digits.bytes().all(|byte| byte.is_ascii_digit())
+    };
+    let words = before.split_whitespace().filter(|word| !is_list_number(word));
+    let words =
+        words.map(|word| word.trim_matches(|c: char| !c.is_alphanumeric())).filter(|word| !word.is_empty());
+    let words: Vec<&str> = words.collect();
+    words.is_empty() || (before.contains(':') && LABELS.contains(&words.join(" ").as_str()))
 }
 
 /// Whether a text could be a placeholder. Each begins with `<`, plain or escaped; most texts contain none.
@@ -196,7 +265,8 @@ fn undecorated(text: &str) -> String {
     // A placeholder begins with `<` and ends with `>`: neither is removed at its own end.
     let surrounds = |c: char| !c.is_alphanumeric() && c != '<' && c != '>';
     let text = text.trim_start_matches(|c| surrounds(c) || c == '>').trim_end_matches(surrounds);
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    text.replace("< ", "<").replace(" >", ">")
 }
 
 /// The path of the first placeholder inside a value, such as `.findings[0].text`; empty for the value itself.
@@ -289,6 +359,16 @@ mod tests {
             format!("# Notes\n{}", STEP_NOTES.replace('<', "&lt;").replace('>', "&gt;")),
             format!("#\n{}", STEP_NOTES.replace(' ', "\n")),
             format!("# Notes\n{}", text_of(Some(20), None)),
+            format!("1. {STEP_NOTES}"),
+            format!("1) {STEP_NOTES}\n2) {CHECKPOINT_NOTES}"),
+            format!("<p>{STEP_NOTES}</p>"),
+            format!("<ul>\n<li>{STEP_NOTES}</li>\n</ul>"),
+            format!("{STEP_NOTES} <p>"),
+            json!({ "notesMarkdown": STEP_NOTES }).to_string(),
+            json!({ "output": { "notesMarkdown": STEP_NOTES, "artifacts": [] } }).to_string(),
+            format!("Notes: {STEP_NOTES}"),
+            format!("**Step notes:** {STEP_NOTES}"),
+            "< what you did in this step >".to_owned(),
         ] {
             assert!(are_placeholder_notes(&notes), "{notes}");
         }
@@ -300,7 +380,13 @@ mod tests {
             format!("# Notes\nFixed it.\n{STEP_NOTES}"),
             format!("{STEP_NOTES}: done"),
             format!("{STEP_NOTES} {STEP_NOTES} 42"),
-            format!("{STEP_NOTES} <p>"),
+            format!("{STEP_NOTES} <Vec>"),
+            format!("<p>Fixed it: {STEP_NOTES}</p>"),
+            format!("Fixed: {STEP_NOTES}"),
+            format!("42 {STEP_NOTES}"),
+            json!({ "notesMarkdown": "Fixed it." }).to_string(),
+            json!({ "notesMarkdown": STEP_NOTES, "tests": 4 }).to_string(),
+            "{}".to_owned(),
             format!("{STEP_NOTES} <"),
             format!("#42\n{STEP_NOTES}"),
             format!("####### Notes\n{STEP_NOTES}"),
