@@ -11,16 +11,19 @@ use workrail_host::env_vars;
 use workrail_model::reply::META_KEY;
 use workrail_model::tool::ToolName;
 
+use crate::outcome;
 use crate::output::{self, Tone};
 
 type DemoError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Runs the demo; fails if anything is wrong.
 pub(crate) fn run() -> ExitCode {
-    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+    let built = workrail_mcp::check_open_files()
+        .and_then(|()| tokio::runtime::Builder::new_current_thread().enable_all().build());
+    let runtime = match built {
         Ok(runtime) => runtime,
         Err(error) => {
-            output::error(&format!("the demo cannot start: {error}"));
+            output::error(&format!("the demo cannot start: {}", outcome::failed_environment(&error)));
             return ExitCode::FAILURE;
         }
     };

@@ -1,8 +1,10 @@
 //! How a command ends: exit codes that scripts can rely on, and one format for failures.
 
+use std::io;
 use std::process::ExitCode;
 
 use serde_json::json;
+use workrail_host::machine;
 use workrail_model::error::{ErrorCode, ErrorEnvelope, Retry};
 
 use crate::output;
@@ -32,6 +34,16 @@ impl From<Box<ErrorEnvelope>> for Failure {
             error.suggestion = suggestion;
         }
         Self::Refused(error)
+    }
+}
+
+/// What failed in the environment, and what to do about it if that is known.
+pub(crate) fn failed_environment(error: &io::Error) -> String {
+    match machine::is_shortage(error) {
+        true => format!(
+            "{error}.\nClose other programs or raise the limit of open files (`ulimit -n`), then run the command again."
+        ),
+        false => error.to_string(),
     }
 }
 

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::io::{self, ErrorKind, IsTerminal, Write, stderr};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anstyle::{AnsiColor, Color, Style};
@@ -126,6 +127,7 @@ struct Interrupts {
 
 impl Interrupts {
     fn taken() -> io::Result<Self> {
+        workrail_mcp::check_open_files()?;
         let runtime = runtime::Builder::new_current_thread().enable_io().build()?;
         let signals = {
             let _entered = runtime.enter();
@@ -185,7 +187,7 @@ pub(crate) fn redraw(lines: &[OutputLine]) {
         io::stdout().flush()
     })();
     if let Err(error) = drawn {
-        end(&error);
+        failed(&error);
     }
 }
 
@@ -224,24 +226,37 @@ fn out(line: std::fmt::Arguments<'_>) {
 /// Writes to standard output, or ends the process: without its output a command has failed. In one piece, because
 /// standard output flushes every line separately.
 fn write_all(text: &str) {
+    if is_closed() {
+        return;
+    }
     if let Err(error) = anstream::stdout().lock().write_all(text.as_bytes()) {
-        end(&error);
+        failed(&error);
     }
 }
 
-/// A reader that closed the pipe, such as `head`, wanted no more. Anything else is a failure, such as a full disk.
-fn end(failed: &io::Error) -> ! {
-    if failed.kind() == ErrorKind::BrokenPipe {
-        std::process::exit(0);
+/// A reader that closed the pipe, such as `head`, wanted no more to read: the command continues its work without output.
+/// Anything else is a failure, such as a full disk.
+fn failed(cause: &io::Error) {
+    if cause.kind() == ErrorKind::BrokenPipe {
+        IS_CLOSED.store(true, Ordering::Relaxed);
+        return;
     }
-    error(&format!("Standard output cannot be written: {failed}."));
+    error(&format!("Standard output cannot be written: {cause}."));
     std::process::exit(1);
+}
+
+/// Whether the reader of standard output has closed it.
+static IS_CLOSED: AtomicBool = AtomicBool::new(false);
+
+/// Whether nobody reads the output any more. A command that only shows something can end.
+pub(crate) fn is_closed() -> bool {
+    IS_CLOSED.load(Ordering::Relaxed)
 }
 
 /// Flushes the buffer; called once, at the end of a command.
 pub(crate) fn flush() {
     if let Err(error) = io::stdout().flush() {
-        end(&error);
+        failed(&error);
     }
 }
 
@@ -249,7 +264,7 @@ pub(crate) fn flush() {
 pub(crate) fn bytes(bytes: &[u8]) {
     let mut stdout = io::stdout().lock();
     if let Err(error) = stdout.write_all(bytes).and_then(|()| stdout.flush()) {
-        end(&error);
+        failed(&error);
     }
 }
 

@@ -132,13 +132,15 @@ impl DirectoryOnly {
 
 /// This machine's directory, whatever the store is; created if it does not exist.
 pub(crate) fn open_directory(current: &CurrentSettings) -> Result<LocalStore<Disk>, Failure> {
-    let disk = Disk::open(&root(current)?).map_err(|error| unusable(&error))?;
-    LocalStore::open(disk, Box::new(OsEntropy), boot_id()).map_err(|error| unusable(&error))
+    let root = root(current)?;
+    let disk = Disk::open(&root).map_err(|error| unusable(&root, &error))?;
+    LocalStore::open(disk, Box::new(OsEntropy), boot_id()).map_err(|error| unusable(&root, &error))
 }
 
 /// Like `open_directory`, without creating anything.
 pub(crate) fn read_only_directory(current: &CurrentSettings) -> Result<LocalStore<Disk>, Failure> {
-    let disk = Disk::open_read_only(&root(current)?).map_err(|error| unusable(&error))?;
+    let root = root(current)?;
+    let disk = Disk::open_read_only(&root).map_err(|error| unusable(&root, &error))?;
     Ok(LocalStore::read_only(disk, Box::new(OsEntropy), boot_id()))
 }
 
@@ -150,12 +152,35 @@ fn root(current: &CurrentSettings) -> Result<Utf8PathBuf, Failure> {
     data_dir(&current.settings).map_err(|error| Failure::Environment(error.to_string()))
 }
 
-fn unusable(error: &FsError) -> Failure {
+fn unusable(root: &Utf8Path, error: &FsError) -> Failure {
     if error.kind == FsErrorKind::TooManyOpenFiles {
         // Nothing is wrong with the data directory; the error is temporary.
         return workrail_engine::disk_error(error).into();
     }
-    Failure::Environment(error.to_string())
+    // The error names the path beneath the data directory, which is empty or `.` for the directory itself.
+    let what = match error.path.as_str() {
+        "" | "." => format!("The data directory {root} cannot be used: {}.", error.detail),
+        _ => format!("The data directory {root} cannot be used: {error}."),
+    };
+    let next = match error.kind {
+        FsErrorKind::PermissionDenied => {
+            format!("Give this user access to it (`chmod u+rwx {root}`, or `chown` if another user owns it).")
+        }
+        FsErrorKind::ReadOnly => {
+            "Make its disk writable, or set WORKRAIL_DATA_DIR to another folder.".to_owned()
+        }
+        FsErrorKind::WrongKind => format!(
+            "Something other than a folder may be at {root}. Move it away, or set WORKRAIL_DATA_DIR to another folder."
+        ),
+        FsErrorKind::NoSpace | FsErrorKind::Quota => "Free some disk space.".to_owned(),
+        FsErrorKind::NotFound
+        | FsErrorKind::AlreadyExists
+        | FsErrorKind::TooManyOpenFiles
+        | FsErrorKind::TooLarge { .. }
+        | FsErrorKind::Database
+        | FsErrorKind::Io => "Check the disk, or set WORKRAIL_DATA_DIR to another folder.".to_owned(),
+    };
+    Failure::Environment(format!("{what}\n{next}"))
 }
 
 fn engine_over<S: Store>(
@@ -211,19 +236,21 @@ pub(crate) fn open_default() -> Result<AnyEngine, Failure> {
 
 /// A store in a folder, created if it does not exist.
 pub(crate) fn store_in(root: &Utf8Path) -> Result<Arc<LocalStore<Disk>>, Failure> {
-    let disk = Disk::open(root).map_err(|error| unusable(&error))?;
-    LocalStore::open(disk, Box::new(OsEntropy), boot_id()).map(Arc::new).map_err(|error| unusable(&error))
+    let disk = Disk::open(root).map_err(|error| unusable(root, &error))?;
+    LocalStore::open(disk, Box::new(OsEntropy), boot_id())
+        .map(Arc::new)
+        .map_err(|error| unusable(root, &error))
 }
 
 /// Like `store_in`, without creating anything; the folder may be missing.
 pub(crate) fn read_only_in(root: &Utf8Path) -> Result<Arc<LocalStore<Disk>>, Failure> {
-    let disk = Disk::open_read_only(root).map_err(|error| unusable(&error))?;
+    let disk = Disk::open_read_only(root).map_err(|error| unusable(root, &error))?;
     Ok(Arc::new(LocalStore::read_only(disk, Box::new(OsEntropy), boot_id())))
 }
 
 /// A store in a folder, without keys and without an engine; none of its folders is created.
 pub(crate) fn store_as_is(root: &Utf8Path) -> Result<Arc<LocalStore<Disk>>, Failure> {
-    let disk = Disk::open(root).map_err(|error| unusable(&error))?;
+    let disk = Disk::open(root).map_err(|error| unusable(root, &error))?;
     Ok(Arc::new(LocalStore::read_only(disk, Box::new(OsEntropy), boot_id())))
 }
 

@@ -466,3 +466,18 @@ fn too_few_file_handles_are_an_error_and_not_a_panic() {
         }
     }
 }
+
+/// The runtime behind signals panics if it cannot open its files.
+#[test]
+fn commands_without_file_handles_say_what_to_do() {
+    for limit in [5, 6, 7, 8, 9, 10] {
+        let home = new_home();
+        let limit_word = format!("--nofile={limit}");
+        for command in [&["demo"][..], &["console", "--no-open", "--port", "0"]] {
+            let said = home.run_in(&["timeout", "5", "prlimit", &limit_word], command);
+            assert!(!said.err.contains("panicked"), "{command:?} with {limit}: {said:?}");
+            let started = said.code == 0 || said.code == 124;
+            assert!(started || said.err.contains("ulimit -n"), "{command:?} with {limit}: {said:?}");
+        }
+    }
+}

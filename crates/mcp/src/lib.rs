@@ -34,4 +34,5 @@ pub mod tls;
 pub use call::{Execution, StructuredContent, TextInData};
 pub use elicit::{ChatApprovals, ChatQuestions};
 pub use loopback::Authentication;
+pub use runtime::check_open_files;
 pub use server::Server;

@@ -97,7 +97,7 @@ fn serve(port: u16, browser: BrowserLaunch) -> Result<(), ConsoleFailure> {
     drop(page);
     served.map_err(|error| match error.kind() == io::ErrorKind::AddrInUse {
         true => ConsoleFailure::PortTaken(error),
-        false => ConsoleFailure::Other(Failure::Environment(error.to_string())),
+        false => ConsoleFailure::Other(Failure::Environment(outcome::failed_environment(&error))),
     })
 }
 
