@@ -9,7 +9,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
 
 use serde_json::{Value, json};
-use workrail_testkit::home::Home;
+use workrail_testkit::home::{Home, User};
 
 use wording::assert_text;
 
@@ -122,4 +122,93 @@ fn a_misspelt_variable_leads_to_the_intended_one() {
     let (what, fix) = only(&home().with("WORKRAIL_DATA_DIRECTORY", "/srv/data"));
     assert_eq!(what, "`WORKRAIL_DATA_DIRECTORY` is not a WorkRail variable and has no effect");
     assert_eq!(fix, "did you mean WORKRAIL_DATA_DIR?");
+}
+
+/// A session that exists, so that its folder does.
+fn started(home: &Home) -> String {
+    let mut client = home.client();
+    let first = client.call("start_workflow", json!({ "workflowId": "team.change" }));
+    client.close();
+    first.structured["run"]["sessionId"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn a_folder_that_cannot_be_written_is_a_problem() {
+    let home = home();
+    started(&home);
+    let home = home.given_to(User::find());
+    if !home.user().respects_permissions() {
+        return;
+    }
+    let sessions = home.data().join("sessions");
+    std::fs::set_permissions(&sessions, std::fs::Permissions::from_mode(0o500)).unwrap();
+    let (what, fix) = only(&home);
+    assert!(what.contains("cannot write to"), "{what}");
+    assert!(fix.contains(sessions.to_str().unwrap()), "{fix}");
+}
+
+#[test]
+fn a_closed_data_directory_is_named_with_the_command_that_opens_it() {
+    let home = home();
+    started(&home);
+    let home = home.given_to(User::find());
+    if !home.user().respects_permissions() {
+        return;
+    }
+    std::fs::set_permissions(home.data(), std::fs::Permissions::from_mode(0)).unwrap();
+    let said = home.run(&["session", "list"]);
+    assert_eq!(said.code, 1, "{said:?}");
+    let command = format!("chmod u+rwx {}", home.data().display());
+    assert!(said.err.contains(&command), "{said:?}");
+    std::fs::set_permissions(home.data(), std::fs::Permissions::from_mode(0o700)).unwrap();
+}
+
+#[test]
+fn a_foreign_folder_among_the_sessions_is_a_problem() {
+    let home = home();
+    started(&home);
+    std::fs::create_dir(home.data().join("sessions/elsewhere")).unwrap();
+    let (what, _) = only(&home);
+    assert!(what.contains("sessions/elsewhere is not a session"), "{what}");
+}
+
+/// Broke: what was in the place of the folder and the session itself were both counted.
+#[test]
+fn something_in_the_place_of_a_session_is_one_problem() {
+    let home = home();
+    let session = started(&home);
+    let folder = home.data().join("sessions").join(&session);
+    std::fs::remove_dir_all(&folder).unwrap();
+    std::os::unix::fs::symlink("/nowhere", &folder).unwrap();
+    let (what, _) = only(&home);
+    assert!(what.contains(&session), "{what}");
+}
+
+#[test]
+fn keys_of_a_newer_version_are_kept_and_lead_to_an_update() {
+    let home = home();
+    started(&home);
+    let keyring = home.data().join("keys/keyring.json");
+    let text = std::fs::read_to_string(&keyring).unwrap();
+    let mut newer: Value = serde_json::from_str(&text).unwrap();
+    newer["v"] = json!(2);
+    std::fs::write(&keyring, newer.to_string()).unwrap();
+    let (_, fix) = only(&home);
+    assert!(fix.contains("update WorkRail"), "{fix}");
+    let said = home.run(&["store", "keys", "new", "--yes"]);
+    assert_eq!(said.code, 2, "{said:?}");
+    assert!(said.err.contains("Update WorkRail"), "{said:?}");
+    assert_eq!(std::fs::read_to_string(&keyring).unwrap(), newer.to_string());
+}
+
+#[test]
+fn a_link_in_the_place_of_the_keys_is_not_about_permissions() {
+    let home = home();
+    started(&home);
+    let keyring = home.data().join("keys/keyring.json");
+    std::fs::remove_file(&keyring).unwrap();
+    std::os::unix::fs::symlink("/nowhere", &keyring).unwrap();
+    let (what, fix) = only(&home);
+    assert!(!what.contains("accessible to others"), "{what}");
+    assert!(!fix.contains("chmod"), "{fix}");
 }

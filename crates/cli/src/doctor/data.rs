@@ -1,10 +1,13 @@
 //! The data directory: whether it is usable, what it holds, who uses it, and whether it is healthy.
 
+use std::collections::BTreeSet;
+
 use camino::Utf8Path;
 use workrail_engine::report::shown_time;
 use workrail_host::data_dir::data_dir;
-use workrail_host::machine::{others_may_access, volume};
+use workrail_host::machine::{is_other_than_file, may_write_in, others_may_access, volume};
 use workrail_model::error::{ErrorCode, ErrorEnvelope};
+use workrail_ports::keyring::{KeyringError, KeyringStore as _};
 use workrail_ports::upkeep::Inspection as _;
 
 use super::DoctorFindings;
@@ -54,7 +57,7 @@ pub(super) fn check(findings: &mut DoctorFindings) {
                     format!("PostgreSQL {}, role {}, schema {}", server.version, server.role, server.schema),
                 );
             }
-            keys(findings, &opened);
+            keys(findings, &opened, &root);
             passkeys(findings, &opened);
             sessions(findings, &opened);
             pending(findings, &opened);
@@ -76,7 +79,11 @@ fn unusable(findings: &mut DoctorFindings, part: &'static str, failure: outcome:
         outcome::Failure::Refused(error) | outcome::Failure::Stopped(error) => {
             (error.message.clone(), error.suggestion_for_a_person().to_owned())
         }
-        outcome::Failure::Call(text) | outcome::Failure::Environment(text) => (text, otherwise),
+        // The first line says what is wrong; the rest is a fix.
+        outcome::Failure::Call(text) | outcome::Failure::Environment(text) => match text.split_once('\n') {
+            Some((what, fix)) => (what.to_owned(), fix.to_owned()),
+            None => (text, otherwise),
+        },
         outcome::Failure::Problems => return,
     };
     findings.problem(part, what, fix);
@@ -84,7 +91,7 @@ fn unusable(findings: &mut DoctorFindings, part: &'static str, failure: outcome:
 
 type Opened = wiring::EngineWithStore<AnyStore>;
 
-fn keys(findings: &mut DoctorFindings, opened: &Opened) {
+fn keys(findings: &mut DoctorFindings, opened: &Opened, root: &Utf8Path) {
     match opened.engine.keys() {
         Ok(Some(_)) => match &*opened.store {
             AnyStore::Directory(_) => {
@@ -100,7 +107,22 @@ fn keys(findings: &mut DoctorFindings, opened: &Opened) {
         },
         Ok(None) => findings.good(part(opened), "no signing keys yet; the first run creates them"),
         Err(error) => {
-            findings.problem(part(opened), error.message.clone(), error.suggestion_for_a_person().to_owned())
+            let (what, fix) = match opened.store.peek() {
+                Err(KeyringError::UnknownVersion { path, version }) => (
+                    format!("a newer version of WorkRail wrote the signing keys `{path}` (version {version})"),
+                    "update WorkRail; the keys are intact".to_owned(),
+                ),
+                // Its permissions are not what is wrong with it.
+                Err(KeyringError::Exposed { path }) if is_other_than_file(&root.join(&path)) => (
+                    format!("`{path}` is not a regular file, so it holds no signing keys"),
+                    format!(
+                        "move {path} out of the data directory, then restore it from a backup or run workrail store \
+                         keys new"
+                    ),
+                ),
+                Ok(_) | Err(_) => (error.message.clone(), error.suggestion_for_a_person().to_owned()),
+            };
+            findings.problem(part(opened), what, fix);
         }
     }
 }
@@ -156,6 +178,7 @@ fn folder(findings: &mut DoctorFindings, root: &Utf8Path) {
     if others_may_access(root) == Some(true) {
         findings.warning(DATA, "other users of this machine can read it", format!("chmod 700 {root}"));
     }
+    writable(findings, root);
     let Some(volume) = volume(root) else { return };
     let free = volume.free_bytes >> 20;
     match volume.free_bytes {
@@ -172,6 +195,26 @@ fn folder(findings: &mut DoctorFindings, root: &Utf8Path) {
             DATA,
             format!("it is on {kind}, where file locks may not work between machines"),
             "set data_dir to a folder on a local disk",
+        );
+    }
+}
+
+/// The folders that every start and advance write to.
+const WRITTEN: [&str; 4] = ["sessions", "snapshots", "blobs", "workflows/pinned"];
+
+fn writable(findings: &mut DoctorFindings, root: &Utf8Path) {
+    let unwritable: Vec<_> = match may_write_in(root) {
+        false => vec![root.to_owned()],
+        true => {
+            let folders = WRITTEN.iter().map(|name| root.join(name));
+            folders.filter(|folder| folder.is_dir() && !may_write_in(folder)).collect()
+        }
+    };
+    for folder in unwritable {
+        findings.problem(
+            DATA,
+            format!("this user cannot write to {folder}, so no run can be started or continued"),
+            format!("make its disk writable, or give this user access: chmod u+rwx {folder}"),
         );
     }
 }
@@ -212,7 +255,20 @@ fn sessions(findings: &mut DoctorFindings, opened: &Opened) {
                     sessions => format!("{well} of {sessions} are healthy"),
                 },
             );
+            if health.sessions > 0 {
+                findings.good(
+                    SESSIONS,
+                    "their logs were checked; `workrail store verify` also checks the workflows and snapshots they need",
+                );
+            }
+            let obstructed: BTreeSet<String> =
+                opened.store.obstacles().into_iter().map(|obstacle| obstacle.path).collect();
             for unhealthy in health.unhealthy {
+                // What is in the place of its folder is reported as such.
+                let folder = format!("sessions/{}", unhealthy.session);
+                if obstructed.contains(&folder) || obstructed.contains(&format!("{folder}/events")) {
+                    continue;
+                }
                 let fix = fix_of(&unhealthy.cause, &unhealthy.session.to_string());
                 // The message names the session.
                 findings.problem(SESSIONS, unhealthy.cause.message.clone(), fix);
@@ -254,6 +310,13 @@ fn pending(findings: &mut DoctorFindings, opened: &Opened) {
     }
     for obstacle in opened.store.obstacles() {
         findings.problem(DATA, format!("{}: {}", obstacle.path, obstacle.problem), obstacle.fix);
+    }
+    for folder in opened.store.foreign_folders().unwrap_or_default() {
+        findings.problem(
+            DATA,
+            format!("{folder} is not a session, so workrail store gc deletes no content"),
+            "move it out of sessions/, or update WorkRail if a newer one put it there",
+        );
     }
     for path in opened.store.machine().blocked_names() {
         findings.warning(
