@@ -264,6 +264,8 @@ fn unusable_secret(error: &KeyringError) -> Failure {
         KeyringError::Io(_)
         | KeyringError::Invalid { .. }
         | KeyringError::UnknownVersion { .. }
+        | KeyringError::KeyNotGiven
+        | KeyringError::OtherKey
         | KeyringError::Usable { .. } => {
             "`workrail store keys http-secret --new` makes a new secret; clients then need the new one \
              (`workrail install --http`)."

@@ -177,6 +177,10 @@ impl KeyringStore for AnyStore {
     fn replace(&self) -> Result<ReplacedKeyring, KeyringError> {
         either!(self, store => store.replace())
     }
+
+    fn replace_encrypted(&self) -> Result<ReplacedKeyring, KeyringError> {
+        either!(self, store => store.replace_encrypted())
+    }
 }
 
 impl KeyringImport for AnyStore {

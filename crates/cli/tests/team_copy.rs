@@ -7,7 +7,7 @@ use serde_json::json;
 use workrail_testkit::folder::files;
 use workrail_testkit::home::Home;
 use workrail_testkit::mcp_client::ToolReply;
-use workrail_testkit::team::{Team, advance, session_of, start};
+use workrail_testkit::team::{Team, advance, label_of, session_of, start};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_workrail");
 
@@ -298,7 +298,8 @@ fn signing_keys_are_encrypted_if_a_wrapping_key_is_given() {
     let first = start(&plain, &mut client, "mend the teapot");
     client.close();
     let keyed = plain.with("WORKRAIL_STORE_KEY", KEY);
-    keyed.done(&["store", "keys", "rotate", "--yes"]);
+    let rotated = keyed.done(&["store", "keys", "rotate", "--yes"]).out;
+    assert!(rotated.contains("started without the key"), "{rotated}");
     let lengths =
         "SELECT v || ' ' || octet_length(current) || ' ' || octet_length(previous) FROM workrail.keyring";
     assert_eq!(team.cluster.sql(&team.database, lengths), "2 72 72", "nonce, key and tag");
@@ -319,6 +320,66 @@ fn signing_keys_are_encrypted_if_a_wrapping_key_is_given() {
     assert!(doctor.contains("encrypted"), "{doctor}");
     let mut client = keyed.client();
     advance(&mut client, &second, "glued");
+    let again = keyed.done(&["store", "keys", "rotate", "--yes"]).out;
+    assert!(!again.contains("started without the key"), "{again}");
+}
+
+/// G119: a machine without the right key is told about the key, and does not replace what the others use.
+#[test]
+fn keys_that_this_machine_cannot_decrypt_are_replaced_only_by_name() {
+    const KEY: &str = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
+    let Some(team) = Team::new(PROGRAM) else { return };
+    let plain = team.machine();
+    let keyed = plain.with("WORKRAIL_STORE_KEY", KEY);
+    let mut client = keyed.client();
+    let first = start(&keyed, &mut client, "mend the teapot");
+    client.close();
+    let other = plain.with("WORKRAIL_STORE_KEY", KEY.replacen("AA", "BB", 1));
+    for machine in [&plain, &other] {
+        let refused = machine.run(&["store", "keys", "new", "--yes"]);
+        assert_ne!(refused.code, 0, "{}", refused.out);
+        let doctor = machine.run(&["doctor"]).out;
+        for text in [&refused.err, &doctor] {
+            assert!(text.contains("key_file=/PATH") && text.contains("WORKRAIL_STORE_KEY_FILE"), "{text}");
+            assert!(!text.contains("keyring.json"), "{text}");
+        }
+    }
+    let mut client = keyed.client();
+    advance(&mut client, &first, "the spout is cracked");
+    client.close();
+
+    let replaced = other.done(&["store", "keys", "new", "--replace-encrypted", "--yes"]).out;
+    assert!(replaced.contains("workrail.keyring_aside, number 1"), "{replaced}");
+    assert_eq!(team.cluster.sql(&team.database, "SELECT count(*) FROM workrail.keyring_aside"), "1");
+    assert_eq!(keyed.run(&["store", "keys", "show"]).code, 1, "the others lost them");
+    assert_eq!(other.run(&["store", "keys", "new", "--replace-encrypted", "--yes"]).code, 2, "usable");
+}
+
+/// An ack of the lost period for a step that the backup has is an ack of that step: it adds a branch, and what was done
+/// since stays.
+#[test]
+fn a_token_of_the_lost_period_for_a_kept_step_only_adds_a_branch() {
+    let Some(team) = Team::new(PROGRAM) else { return };
+    let machine = team.machine();
+    let mut client = machine.client();
+    let first = start(&machine, &mut client, "mend the teapot");
+    let dump = team.cluster.dump(&team.database);
+    let resumed = client.call("continue_workflow", json!({ "stateToken": first.string("stateToken") }));
+    let late = advance(&mut client, &resumed, "the spout is cracked");
+    client.close();
+
+    let restored = team.on(team.cluster.restored(&dump));
+    let machine = restored.machine();
+    let mut client = machine.client();
+    let since = advance(&mut client, &first, "the lid is cracked");
+    let call = json!({ "ackToken": late.string("ackToken"), "output": { "notesMarkdown": "glued" } });
+    assert!(client.call("continue_workflow", call).is_error, "its step is lost");
+    advance(&mut client, &resumed, "the handle is cracked");
+    advance(&mut client, &since, "riveted");
+    client.close();
+    let report = machine.done(&["report", &label_of(&first)]).out;
+    assert!(report.contains("the lid is cracked") && report.contains("riveted"), "{report}");
+    assert_eq!(machine.done(&["store", "verify", "--json"]).json()["counts"]["problems"], 0);
 }
 
 /// A restored backup has lost some history: its tokens advance nothing that replaced it.

@@ -15,6 +15,10 @@ pub enum KeyringError {
     Invalid { path: String, problem: String },
     #[error("the keyring `{path}` has version {version}, this build reads version 1")]
     UnknownVersion { path: String, version: u64 },
+    #[error("the signing keys are encrypted, and this machine has no key for them")]
+    KeyNotGiven,
+    #[error("the signing keys are encrypted with another key than the one on this machine, or were altered")]
+    OtherKey,
     #[error("the keyring is being changed by another process")]
     Locked,
     #[error("the keyring `{path}` can be used, so it is not replaced")]
@@ -42,6 +46,10 @@ pub trait KeyringStore: Send + Sync {
     /// Makes a new keyring in place of one that is lost or unusable; an existing file is moved aside first. Refuses to
     /// replace a usable keyring: that one is rotated instead.
     fn replace(&self) -> Result<ReplacedKeyring, KeyringError>;
+    /// The same, and also replaces keys that exist but cannot be decrypted here. Others may be using them.
+    fn replace_encrypted(&self) -> Result<ReplacedKeyring, KeyringError> {
+        self.replace()
+    }
 }
 
 /// Importing another store's keys, so that tokens it signed are accepted here.

@@ -18,8 +18,8 @@ use crate::transaction::{Purpose, Transaction};
 use crate::wrapping::KeySlot;
 
 const ERROR_PATH: &str = "keyring";
-const NOT_GIVEN: &str = "they are encrypted, and no key was given: set `WORKRAIL_STORE_KEY` or `WORKRAIL_STORE_KEY_FILE`, or name \
-                         the file in the address with `key_file=/PATH`";
+/// The table, as errors name it.
+const TABLE: &str = "workrail.keyring";
 /// Unencrypted keys.
 const PLAIN: i64 = 1;
 /// Wrapped keys.
@@ -64,7 +64,7 @@ struct StoredKeys {
 }
 
 fn invalid(problem: &str) -> KeyringError {
-    KeyringError::Invalid { path: ERROR_PATH.to_owned(), problem: problem.to_owned() }
+    KeyringError::Invalid { path: TABLE.to_owned(), problem: problem.to_owned() }
 }
 
 impl PgStore {
@@ -73,18 +73,16 @@ impl PgStore {
         let key = |slot: KeySlot, bytes: &[u8]| {
             let bytes = match (version, &self.wrapping) {
                 (PLAIN, _) => bytes.to_vec(),
-                (_, Some(wrapping)) => wrapping.unwrap(&self.tenant, slot, bytes).ok_or_else(|| {
-                    invalid(
-                        "they were encrypted with another key than the one that was given, or were altered",
-                    )
-                })?,
-                (_, None) => return Err(invalid(NOT_GIVEN)),
+                (_, Some(wrapping)) => {
+                    wrapping.unwrap(&self.tenant, slot, bytes).ok_or(KeyringError::OtherKey)?
+                }
+                (_, None) => return Err(KeyringError::KeyNotGiven),
             };
             let key = bytes.try_into().map(SigningKey::new);
             key.map_err(|_| invalid("a key must have 32 bytes"))
         };
         if version != PLAIN && version != WRAPPED {
-            let path = ERROR_PATH.to_owned();
+            let path = TABLE.to_owned();
             return Err(KeyringError::UnknownVersion { path, version: version.unsigned_abs() });
         }
         let previous =
@@ -196,17 +194,36 @@ impl KeyringStore for PgStore {
     }
 
     fn replace(&self) -> Result<ReplacedKeyring, KeyringError> {
+        self.replace_unusable(EncryptedKeys::Stay)
+    }
+
+    fn replace_encrypted(&self) -> Result<ReplacedKeyring, KeyringError> {
+        self.replace_unusable(EncryptedKeys::AreReplaced)
+    }
+}
+
+/// What happens to keys that exist but cannot be decrypted here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum EncryptedKeys {
+    /// They are not lost: another machine has the key for them.
+    Stay,
+    AreReplaced,
+}
+
+impl PgStore {
+    fn replace_unusable(&self, encrypted: EncryptedKeys) -> Result<ReplacedKeyring, KeyringError> {
         let fresh = self.fresh_key()?;
         self.change(|transaction, row| {
             let write = |error: StatementError| failed(FsOp::Write, &error);
             let mut moved_to = None;
             if let Some(row) = row {
-                if self.parse(row).is_ok() {
-                    return Err(KeyringError::Usable { path: ERROR_PATH.to_owned() });
-                }
-                // They are not lost: the wrapping key was not given.
-                if row.get::<_, i64>(0) == WRAPPED && self.wrapping.is_none() {
-                    return Err(invalid(NOT_GIVEN));
+                match (self.parse(row), encrypted) {
+                    (Ok(_), _) => return Err(KeyringError::Usable { path: TABLE.to_owned() }),
+                    (
+                        Err(undecrypted @ (KeyringError::KeyNotGiven | KeyringError::OtherKey)),
+                        EncryptedKeys::Stay,
+                    ) => return Err(undecrypted),
+                    (Err(_), EncryptedKeys::Stay | EncryptedKeys::AreReplaced) => {}
                 }
                 let aside = transaction.query_opt(MOVE_ASIDE, &[]).map_err(write)?;
                 moved_to = aside.map(|row| format!("{ASIDE}, number {}", row.get::<_, i64>(0)));

@@ -2,13 +2,16 @@
 
 use serde_json::{Value, json};
 use workrail_engine::upkeep::Keys;
+use workrail_host::store_password::store_key;
 use workrail_model::keyring::HttpSecret;
-use workrail_ports::keyring::KeyringError;
+use workrail_ports::keyring::{KeyringError, KeyringStore};
 
 use crate::confirm::{self, UserConfirmation};
 use crate::outcome::{Failure, Format};
 use crate::output::{self, Tone};
+use crate::store::AnyStore;
 use crate::store_kind::StoreKind;
+use crate::wiring::EngineWithStore;
 use crate::{settings, wiring};
 
 /// The keys' path inside the data directory.
@@ -26,8 +29,42 @@ pub(super) fn show(format: Format) -> Result<(), Failure> {
     Ok(())
 }
 
-pub(super) fn new(confirmation: UserConfirmation, format: Format) -> Result<(), Failure> {
-    let engine = wiring::open_existing_default()?;
+/// What `keys new` does with keys in a database that this machine cannot decrypt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum UndecryptedKeys {
+    Stay,
+    AreReplaced,
+}
+
+impl UndecryptedKeys {
+    pub(super) fn replaced_if(given: bool) -> Self {
+        if given { Self::AreReplaced } else { Self::Stay }
+    }
+
+    fn warning(self) -> &'static str {
+        match self {
+            Self::Stay => {
+                "With new keys, tokens in open chats stop working; resume_session finds every run again."
+            }
+            Self::AreReplaced => {
+                "All servers and open chats of this store lose the present keys, also those that can decrypt them. Tokens in \
+                 open chats stop working; resume_session finds every run again."
+            }
+        }
+    }
+}
+
+pub(super) fn new(
+    undecrypted: UndecryptedKeys,
+    confirmation: UserConfirmation,
+    format: Format,
+) -> Result<(), Failure> {
+    let EngineWithStore { engine, store, .. } = wiring::open_existing()?;
+    if let Err(KeyringError::UnknownVersion { path, version }) = store.peek() {
+        return Err(Failure::Call(format!(
+            "A newer version of WorkRail wrote `{path}` (version {version}), so it is not replaced.\nUpdate WorkRail."
+        )));
+    }
     match engine.keys() {
         Ok(Some(_)) => {
             return Err(Failure::Call(
@@ -42,16 +79,22 @@ pub(super) fn new(confirmation: UserConfirmation, format: Format) -> Result<(), 
                     .to_owned(),
             ));
         }
+        // Refused before anything is confirmed.
+        Err(problem) if undecrypted == UndecryptedKeys::Stay && are_encrypted(&*store) => {
+            return Err(Failure::Refused(problem));
+        }
         Err(problem) if format == Format::Text => output::toned(Tone::Warning, &problem.message),
         Err(_) => {}
     }
     confirm::typed(
         confirmation,
-        "With new keys, tokens in open chats stop working; resume_session finds every run again.\nType new to make \
-         them:",
+        &format!("{}\nType new to make them:", undecrypted.warning()),
         &["new".to_owned()],
     )?;
-    let made = engine.new_keys()?;
+    let made = match undecrypted {
+        UndecryptedKeys::Stay => engine.new_keys()?,
+        UndecryptedKeys::AreReplaced => engine.new_keys_for_encrypted()?,
+    };
     match format {
         Format::Json => {
             let mut value = described(&made.keys)?;
@@ -71,6 +114,11 @@ pub(super) fn new(confirmation: UserConfirmation, format: Format) -> Result<(), 
         }
     }
     Ok(())
+}
+
+/// Whether the keys exist but this machine cannot decrypt them.
+fn are_encrypted(store: &impl KeyringStore) -> bool {
+    matches!(store.peek(), Err(KeyringError::KeyNotGiven | KeyringError::OtherKey))
 }
 
 pub(super) fn http_secret(format: Format) -> Result<(), Failure> {
@@ -116,8 +164,16 @@ fn print_secret(secret: &HttpSecret, format: Format) {
     }
 }
 
+/// Whether a rotation now encrypts keys that were stored without encryption.
+fn starts_encrypting(store: &AnyStore) -> Result<bool, Failure> {
+    let AnyStore::Database { shared, .. } = store else { return Ok(false) };
+    let address = wiring::database(settings::current()?)?;
+    let has_key = address.is_some_and(|address| store_key(address.key_file()).is_ok_and(|key| key.is_some()));
+    Ok(has_key && shared.has_wrapped_keys() == Ok(Some(false)))
+}
+
 pub(super) fn rotate(confirmation: UserConfirmation, format: Format) -> Result<(), Failure> {
-    let engine = wiring::open_existing_default()?;
+    let EngineWithStore { engine, store, .. } = wiring::open_existing()?;
     let before = engine
         .keys()?
         .ok_or_else(|| Failure::Call("No keys to rotate yet. The first run creates them.".to_owned()))?;
@@ -125,6 +181,13 @@ pub(super) fn rotate(confirmation: UserConfirmation, format: Format) -> Result<(
         print(&before)?;
         if before.previous.is_some() {
             output::toned(Tone::Warning, "Tokens of the previous key end with this rotation.");
+        }
+        if starts_encrypting(&store)? {
+            output::toned(
+                Tone::Warning,
+                "The keys are encrypted from now on: servers that were started without the key stop answering until they have \
+                 it and are restarted.",
+            );
         }
     }
     confirm::typed(confirmation, "Type rotate to sign new tokens with a fresh key:", &["rotate".to_owned()])?;

@@ -222,10 +222,13 @@ pub(crate) enum KeysCommand {
     },
     /// Create a new keyring when it is lost or unusable. Tokens in open chats stop working.
     #[command(after_help = format!(
-        "The unusable file is moved aside, not deleted. Sessions do not change: agents find their runs with \
+        "The unusable keys are moved aside, not deleted. Sessions do not change: agents find their runs with \
          resume_session.\n\nExamples:\n  workrail store keys new\n  workrail store keys new --yes --json\n\n{EXIT_CODES}"
     ))]
     New {
+        /// Also replace keys in a database that this machine cannot decrypt. All other servers and open chats lose them.
+        #[arg(long)]
+        replace_encrypted: bool,
         /// Do not ask for confirmation.
         #[arg(long)]
         yes: bool,
@@ -265,8 +268,10 @@ pub(crate) fn run(command: UpkeepCommand) -> ExitCode {
             let confirmation = crate::confirm::UserConfirmation::given_if(yes);
             (if new { keys::new_http_secret(confirmation, format) } else { keys::http_secret(format) }, json)
         }
-        UpkeepCommand::Keys(KeysCommand::New { yes, json }) => {
-            (keys::new(crate::confirm::UserConfirmation::given_if(yes), Format::json_if(json)), json)
+        UpkeepCommand::Keys(KeysCommand::New { replace_encrypted, yes, json }) => {
+            let undecrypted = keys::UndecryptedKeys::replaced_if(replace_encrypted);
+            let confirmation = crate::confirm::UserConfirmation::given_if(yes);
+            (keys::new(undecrypted, confirmation, Format::json_if(json)), json)
         }
         UpkeepCommand::Keys(KeysCommand::Rotate { yes, json }) => {
             (keys::rotate(crate::confirm::UserConfirmation::given_if(yes), Format::json_if(json)), json)

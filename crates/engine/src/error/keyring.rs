@@ -34,8 +34,11 @@ pub(crate) fn keyring(cause: KeyringError) -> BoxedError {
             "run WorkRail as the owner of the data directory, or give the folder `keys` and the files \
              in it to the user who runs WorkRail",
         ),
-        KeyringError::Invalid { .. } | KeyringError::UnknownVersion { .. } => {
-            unusable_keyring(&cause.to_string(), KEYRING_REMEDY)
+        KeyringError::Invalid { path, .. } | KeyringError::UnknownVersion { path, .. } => {
+            unusable_keyring(&cause.to_string(), &remedy(path))
+        }
+        KeyringError::KeyNotGiven | KeyringError::OtherKey => {
+            unusable_keyring(&cause.to_string(), ENCRYPTED_REMEDY)
         }
         KeyringError::Usable { .. } => invalid(
             format!("{}.", sentence(&cause.to_string())),
@@ -49,14 +52,23 @@ const KEYRING_ACCESS: &str = "in the data directory, give the folder `keys` mode
      it mode 0600 (`chmod 700 keys && chmod 600 keys/*`), owned by the user who runs WorkRail";
 
 /// Both options; the sessions themselves need no keys.
-const KEYRING_REMEDY: &str = "restore keys/keyring.json from a backup, or run `workrail store keys new`. New \
-     keys revoke tokens in open chats; every run can be found again";
+fn remedy(path: &str) -> String {
+    format!(
+        "restore {path} from a backup, or run `workrail store keys new`. New keys revoke tokens in open chats; every \
+         run can be found again"
+    )
+}
+
+/// The keys are intact, and other machines may be using them.
+const ENCRYPTED_REMEDY: &str = "give this machine the key that the others have: name its file with `key_file=/PATH` in the \
+     address of the store or in `WORKRAIL_STORE_KEY_FILE`, then restart the servers of this machine. Only if the key is \
+     lost everywhere, run `workrail store keys new --replace-encrypted`";
 
 /// Sessions exist but the keyring does not: making a new one silently would invalidate every token without a word.
 pub(crate) fn keyring_lost() -> BoxedError {
     unusable_keyring(
         "the keyring `keys/keyring.json` is missing, but this data directory has sessions",
-        KEYRING_REMEDY,
+        &remedy("keys/keyring.json"),
     )
 }
 

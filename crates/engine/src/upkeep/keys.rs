@@ -4,6 +4,7 @@ use serde::Serialize;
 use workrail_model::error::ErrorEnvelope;
 use workrail_model::keyring::{Keyring, SigningKey};
 use workrail_model::team::Act;
+use workrail_ports::keyring::ReplacedKeyring;
 
 use crate::token::KeyUse;
 use crate::{Engine, Store, error};
@@ -64,12 +65,21 @@ impl<S: Store> Engine<S> {
     }
 
     /// Makes a new keyring where the previous one is lost or unusable. Tokens that agents have are no longer
-    /// accepted; the sessions are unchanged.
+    /// accepted; the sessions are unchanged. Keys that exist but cannot be decrypted here are not replaced.
     pub fn new_keys(&self) -> Result<NewKeys, Box<ErrorEnvelope>> {
         self.permit(Act::Administer)?;
-        let replaced = self.store.replace().map_err(error::keyring)?;
+        self.store.replace().map(|replaced| self.adopt_new(replaced)).map_err(error::keyring)
+    }
+
+    /// The same, and also replaces keys that cannot be decrypted here: every other machine loses them.
+    pub fn new_keys_for_encrypted(&self) -> Result<NewKeys, Box<ErrorEnvelope>> {
+        self.permit(Act::Administer)?;
+        self.store.replace_encrypted().map(|replaced| self.adopt_new(replaced)).map_err(error::keyring)
+    }
+
+    fn adopt_new(&self, replaced: ReplacedKeyring) -> NewKeys {
         let keys = Keys::from(&replaced.keyring);
         self.signer.adopt(replaced.keyring);
-        Ok(NewKeys { keys, moved_to: replaced.moved_to })
+        NewKeys { keys, moved_to: replaced.moved_to }
     }
 }
