@@ -117,11 +117,31 @@ pub(crate) fn of_user_file() -> Result<Option<Settings>, Failure> {
     }
 }
 
-/// The user must fix an unusable file.
+/// The user must fix an unusable file, option or variable.
 pub(crate) fn unusable(error: &ConfigError) -> Failure {
-    Failure::Call(format!(
-        "{error}\n`workrail config edit` opens the file, `workrail config path` prints where it is."
-    ))
+    Failure::Call(match error {
+        ConfigError::WrongOption { name, .. } | ConfigError::WrongVariable { name, .. } => {
+            let next = match *name {
+                "--store" | "WORKRAIL_STORE" => {
+                    "Give the password in `WORKRAIL_STORE_PASSWORD`, or in a file that `password_file=/PATH` in the address or \
+                     `WORKRAIL_STORE_PASSWORD_FILE` names."
+                }
+                _ => "Correct or unset the variable.",
+            };
+            format!("{error}.\n{next}")
+        }
+        ConfigError::NoHome
+        | ConfigError::Unreadable { .. }
+        | ConfigError::Unwritable { .. }
+        | ConfigError::Syntax { .. }
+        | ConfigError::UnknownKey { .. }
+        | ConfigError::WrongValue { .. }
+        | ConfigError::WrongSource { .. } => {
+            format!(
+                "{error}\n`workrail config edit` opens the file, `workrail config path` prints where it is."
+            )
+        }
+    })
 }
 
 /// The workflow sources in the settings.

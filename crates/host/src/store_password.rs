@@ -16,6 +16,8 @@ const BYTES_MAX: u64 = 4096;
 pub enum StorePasswordError {
     #[error("the secret in the file `{path}` cannot be read: {detail}")]
     Unreadable { path: Utf8PathBuf, detail: String },
+    #[error("`{path}` is not a regular file; name a file of mode 0600 whose first line is the secret")]
+    NotAFile { path: Utf8PathBuf },
     #[error("the secret in the file `{path}` can be read by other users; run `chmod 600 {path}`")]
     Exposed { path: Utf8PathBuf },
     #[error("the file `{path}` holds no line of text")]
@@ -66,6 +68,9 @@ fn choose(
 fn from_file(path: &Utf8Path) -> Result<String, StorePasswordError> {
     let unreadable = |detail: String| StorePasswordError::Unreadable { path: path.to_owned(), detail };
     let facts = path.metadata().map_err(|error| unreadable(error.to_string()))?;
+    if !facts.is_file() {
+        return Err(StorePasswordError::NotAFile { path: path.to_owned() });
+    }
     if facts.mode() & 0o077 != 0 {
         return Err(StorePasswordError::Exposed { path: path.to_owned() });
     }
@@ -125,6 +130,10 @@ mod tests {
             choose(environment(&[]), &PASSWORD, Some(&empty)),
             Err(StorePasswordError::Empty { .. })
         ));
+        for place in [folder.path().to_str().unwrap(), "/dev/null"] {
+            let refused = choose(environment(&[]), &PASSWORD, Some(place));
+            assert_eq!(refused, Err(StorePasswordError::NotAFile { path: place.into() }));
+        }
         let missing = choose(environment(&[]), &PASSWORD, Some("/nowhere/at/all"));
         assert!(matches!(missing, Err(StorePasswordError::Unreadable { .. })));
     }

@@ -14,6 +14,16 @@ const BYTES_MAX: u64 = 1024 * 1024;
 pub enum TlsFileError {
     #[error("`{path}` cannot be read: {detail}")]
     Unreadable { path: Utf8PathBuf, detail: String },
+    #[error("`{path}` is not a regular file")]
+    NotAFile { path: Utf8PathBuf },
+    #[error(
+        "`{path}` holds a private key and no certificate; `--tls-cert` names the certificate, `--tls-key` the key"
+    )]
+    KeyAsCertificate { path: Utf8PathBuf },
+    #[error(
+        "`{path}` holds a certificate and no private key; `--tls-key` names the key, `--tls-cert` the certificate"
+    )]
+    CertificateAsKey { path: Utf8PathBuf },
     #[error("the key in `{path}` can be read by other users; run `chmod 600 {path}`")]
     Exposed { path: Utf8PathBuf },
 }
@@ -27,15 +37,27 @@ pub struct TlsFiles {
 
 impl TlsFiles {
     pub fn read_certificate(&self) -> Result<Vec<u8>, TlsFileError> {
-        read(&self.certificate)
+        let bytes = read(&self.certificate)?;
+        match (contains(&bytes, CERTIFICATE), contains(&bytes, KEY)) {
+            (false, true) => Err(TlsFileError::KeyAsCertificate { path: self.certificate.clone() }),
+            (true, _) | (false, false) => Ok(bytes),
+        }
     }
 
     /// A key that only its owner can read; one owned by root may be group-readable, as certificate programs make them.
     pub fn read_key(&self) -> Result<Vec<u8>, TlsFileError> {
         let facts = self.key.metadata().map_err(|error| unreadable(&self.key, &error))?;
+        if !facts.is_file() {
+            return Err(TlsFileError::NotAFile { path: self.key.clone() });
+        }
+        let bytes = read(&self.key)?;
+        // Before its mode is: a certificate may be read by everyone.
+        if contains(&bytes, CERTIFICATE) && !contains(&bytes, KEY) {
+            return Err(TlsFileError::CertificateAsKey { path: self.key.clone() });
+        }
         let forbidden = if facts.uid() == 0 { 0o037 } else { 0o077 };
         match facts.mode() & forbidden {
-            0 => read(&self.key),
+            0 => Ok(bytes),
             _ => Err(TlsFileError::Exposed { path: self.key.clone() }),
         }
     }
@@ -45,6 +67,14 @@ impl TlsFiles {
         let of = |path: &Utf8Path| path.metadata().ok().map(|facts| stamp(&facts));
         Some([of(&self.certificate)?, of(&self.key)?].concat())
     }
+}
+
+/// How the parts of a PEM file are named in their first lines.
+const CERTIFICATE: &[u8] = b"CERTIFICATE-----";
+const KEY: &[u8] = b"PRIVATE KEY-----";
+
+fn contains(bytes: &[u8], name: &[u8]) -> bool {
+    bytes.windows(name.len()).any(|part| part == name)
 }
 
 fn stamp(facts: &Metadata) -> Vec<u64> {
@@ -90,6 +120,16 @@ mod tests {
         mode(0o600);
         assert_eq!(files.read_key(), Ok(b"key".to_vec()));
         let before = files.stamp();
+        let pem = |name: &str| format!("-----BEGIN {name}-----\n");
+        fs::write(&files.key, pem("CERTIFICATE")).unwrap();
+        fs::write(&files.certificate, pem("EC PRIVATE KEY")).unwrap();
+        mode(0o644);
+        let swapped = TlsFileError::CertificateAsKey { path: files.key.clone() };
+        assert_eq!(files.read_key(), Err(swapped));
+        let swapped = TlsFileError::KeyAsCertificate { path: files.certificate.clone() };
+        assert_eq!(files.read_certificate(), Err(swapped));
+        let folder = TlsFiles { key: path("."), ..files.clone() };
+        assert!(matches!(folder.read_key(), Err(TlsFileError::NotAFile { .. })));
         fs::write(&files.certificate, "renewed").unwrap();
         assert_ne!(files.stamp(), before);
     }

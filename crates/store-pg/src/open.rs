@@ -35,6 +35,11 @@ pub enum OpenError {
     #[error("the database refused the connection or did not answer: {detail}")]
     Unreachable { detail: String },
     #[error(
+        "the database asks for a password, and none was given. Put it into a file of mode 0600 that `password_file=/PATH` \
+         in the address or `WORKRAIL_STORE_PASSWORD_FILE` names"
+    )]
+    NoPassword,
+    #[error(
         "the certificate of the server cannot be checked: {detail}; `sslrootcert=/PATH` in the address names a file with its authority"
     )]
     Certificates { detail: String },
@@ -66,6 +71,12 @@ pub enum OpenError {
          once: `GRANT CREATE ON DATABASE name TO role`"
     )]
     Migration { detail: String },
+    #[error(
+        "the schema `workrail` belongs to the role `{owner}`, and the connection is made as `{role}`. Connect as `{owner}`; or \
+         restore the backup with `pg_restore --no-owner --role={role}`; or run `ALTER SCHEMA workrail OWNER TO {role}` \
+         and the same `ALTER ... OWNER TO` for every table and function in it"
+    )]
+    ForeignSchema { owner: String, role: String },
 }
 
 /// What was learned about the server when the store was opened.
@@ -117,7 +128,7 @@ impl PgStore {
             Connection::open(&endpoint, limits.answer()).map_err(|failed| unreachable(&failed))?;
         let (version, role) = check_server(&mut client)?;
         client.wait_at_most(MIGRATION_MAX);
-        let schema = up_to_date(&mut client)?;
+        let schema = up_to_date(&mut client).map_err(|refused| foreign_schema(&mut client, refused))?;
         client.wait_at_most(limits.answer());
         let facts = ServerFacts { version, role, schema };
         let others = Pool::new(endpoint.clone(), limits, OTHERS_MAX);
@@ -199,6 +210,9 @@ fn committed<T>(
 
 fn unreachable(failed: &StatementError) -> OpenError {
     let detail = failed.detail();
+    if detail.ends_with("password missing") {
+        return OpenError::NoPassword;
+    }
     match detail.split_once("error performing TLS handshake: ") {
         Some((_, cause)) => OpenError::NotEncrypted { detail: cause.to_owned() },
         None => OpenError::Unreachable { detail },
@@ -232,6 +246,17 @@ fn check_server(client: &mut Connection) -> Result<(String, String), OpenError> 
         return Err(OpenError::Standby);
     }
     Ok((version, role))
+}
+
+/// The schema's owner says more than a missing privilege. `refused` stays if the schema is this role's, or is not there.
+fn foreign_schema(client: &mut Connection, refused: OpenError) -> OpenError {
+    if !matches!(refused, OpenError::Migration { .. }) {
+        return refused;
+    }
+    let sql = "SELECT pg_catalog.pg_get_userbyid(nspowner)::text, current_user::text FROM pg_catalog.pg_namespace \
+               WHERE nspname = 'workrail' AND NOT pg_catalog.pg_has_role(nspowner, 'USAGE')";
+    let rows = client.query(sql, &[]).unwrap_or_default();
+    rows.first().map_or(refused, |row| OpenError::ForeignSchema { owner: row.get(0), role: row.get(1) })
 }
 
 fn up_to_date(client: &mut Connection) -> Result<i32, OpenError> {

@@ -141,6 +141,28 @@ fn a_role_that_may_not_create_tables_is_told_which_privilege_it_needs() {
     assert!(matches!(refused, OpenError::Migration { .. }), "{refused:?}");
 }
 
+/// A backup that was restored as another role.
+#[test]
+fn a_schema_of_another_role_is_refused_with_its_owner() {
+    let Some(database) = TestDatabase::new() else { return };
+    drop(open(&database.address()));
+    database.cluster.sql("postgres", "CREATE ROLE stranger LOGIN");
+    let refused = refusal(&database.cluster.address(&database.name, "stranger", "here"), None);
+    let expected = OpenError::ForeignSchema { owner: ROLE.to_owned(), role: "stranger".to_owned() };
+    assert_eq!(refused, expected);
+}
+
+#[test]
+fn a_missing_password_leads_to_where_it_can_be_given() {
+    let Some(cluster) = Cluster::start(&[]) else { return };
+    let database = cluster.database();
+    cluster.sql("postgres", &format!("ALTER ROLE {ROLE} PASSWORD 'right-7f3a'"));
+    cluster.require_passwords();
+    let refused = refusal(&cluster.address(&database, ROLE, "here"), None);
+    assert_eq!(refused, OpenError::NoPassword);
+    assert!(refused.to_string().contains("WORKRAIL_STORE_PASSWORD_FILE"), "{refused}");
+}
+
 /// With a wrong password, and without a server.
 #[test]
 fn no_refusal_repeats_the_password() {
