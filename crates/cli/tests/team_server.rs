@@ -29,6 +29,18 @@ fn token(home: &Home, name: &str, role: &str) -> Value {
     home.done(&["team", "token", "create", name, "--role", role, "--json"]).json()
 }
 
+/// Lets a token of a data directory expire in the past.
+fn end_long_ago(home: &Home, token: &Value) {
+    let file = home.data().join("keys/access-tokens.json");
+    let mut stored: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+    for own in stored["tokens"].as_array_mut().unwrap() {
+        if own["id"] == token["id"] {
+            own["expiresAt"] = json!("2020-01-01T00:00:00.000Z");
+        }
+    }
+    std::fs::write(&file, format!("{stored}\n")).unwrap();
+}
+
 fn secret(token: &Value) -> &str {
     token["token"].as_str().unwrap()
 }
@@ -110,6 +122,22 @@ fn the_role_table_of_tools() {
     server.end("TERM");
 }
 
+/// Broke: such a token was created and never worked; a lifetime beyond all limits led to advice about sessions.
+#[test]
+fn a_token_that_could_never_be_used_is_not_created() {
+    let home = home();
+    let create =
+        |expires: &str| home.run(&["team", "token", "create", "x", "--role", "agent", "--expires", expires]);
+    let (none, too_long) = (create("0d"), create("99999999d"));
+    assert!(none.code != 0 && too_long.code != 0, "{none:?} {too_long:?}");
+    assert!(none.err.contains("would never be valid") && none.out.is_empty(), "{none:?}");
+    assert!(
+        too_long.err.contains("choose a shorter time") && !too_long.err.contains("session"),
+        "{too_long:?}"
+    );
+    assert!(home.done(&["team", "token", "list"]).out.contains("No tokens yet"));
+}
+
 /// G113, G115
 #[test]
 fn only_a_valid_token_of_this_store_is_admitted() {
@@ -117,8 +145,8 @@ fn only_a_valid_token_of_this_store_is_admitted() {
     let server = serve(&home, &[]);
     let (good, revoked) = (token(&home, "ada", "agent"), token(&home, "bob", "agent"));
     home.done(&["team", "token", "revoke", revoked["id"].as_str().unwrap()]);
-    let expired =
-        home.done(&["team", "token", "create", "eve", "--role", "admin", "--expires", "0d", "--json"]);
+    let expired = token(&home, "eve", "admin");
+    end_long_ago(&home, &expired);
     let foreign = token(&elsewhere, "ada", "admin");
     let (id, own) = secret(&good).split_once('.').unwrap();
     let other = secret(&revoked).split_once('.').unwrap().1;
@@ -131,7 +159,7 @@ fn only_a_valid_token_of_this_store_is_admitted() {
         format!("{id}.{}", &own[1..]),
         secret(&good).to_uppercase(),
         secret(&revoked).to_owned(),
-        secret(&expired.json()).to_owned(),
+        secret(&expired).to_owned(),
         secret(&foreign).to_owned(),
     ];
     let mut bodies = Vec::new();
@@ -152,7 +180,7 @@ fn only_a_valid_token_of_this_store_is_admitted() {
     assert_eq!(ask(&server, secret(&good), &message).status, 401);
     server.end("TERM");
     let listed = home.done(&["team", "token", "list", "--json"]);
-    for (made, state) in [(&good, "revoked"), (&revoked, "revoked"), (&expired.json(), "expired")] {
+    for (made, state) in [(&good, "revoked"), (&revoked, "revoked"), (&expired, "expired")] {
         let tokens = listed.json();
         let own = tokens["tokens"]
             .as_array()
@@ -295,6 +323,46 @@ fn probes_need_no_token_but_metrics_do() {
     assert!(numbers.body.contains("workrail_refused_total{reason=\"token\"} 1"), "{}", numbers.body);
     assert!(numbers.body.contains("\nworkrail_appends_total 0\n"), "{}", numbers.body);
     assert!(server.end("TERM").success(), "a stop is no failure");
+}
+
+/// Broke: a probe blamed the store for an unusable keyring, and a refused call did not say whether to repeat it.
+#[test]
+fn a_server_that_cannot_answer_says_why_and_when_to_ask_again() {
+    let home = home();
+    let server = serve(&home, &[]);
+    let made = token(&home, "ada", "agent");
+    call(&server, secret(&made), "start_workflow", json!({ "workflowId": "wr.small_change" }));
+    let file = |name: &str| home.data().join("keys").join(name);
+    std::fs::write(file("access-tokens.json"), "{").unwrap();
+    let refused = ask(&server, secret(&made), &stateless(1, "tools/list", json!({})));
+    assert!(refused.status == 503 && refused.head.contains("retry-after: 5"), "{refused:?}");
+    insta::assert_snapshot!(refused.body, @"Service Unavailable: the store does not answer. Nothing was recorded. Send the same call again in a moment.");
+    std::fs::write(file("keyring.json"), "{").unwrap();
+    let probe = get(&server, "/readyz", "");
+    assert_eq!((probe.status, probe.body.as_str()), (503, "the keyring cannot be used\n"));
+    assert_eq!(get(&server, "/healthz", "").status, 200);
+    server.end("TERM");
+}
+
+/// Broke: the server waited for a body that it would refuse, and then called it late.
+#[test]
+fn a_body_that_is_announced_as_too_long_is_not_waited_for() {
+    let home = home();
+    let server = serve(&home, &[]);
+    let made = token(&home, "ada", "agent");
+    let mut stream = TcpStream::connect(&server.address).unwrap();
+    write!(
+        stream,
+        "POST /mcp HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\nAuthorization: Bearer {}\r\n\
+         Accept: application/json, text/event-stream\r\nContent-Length: 50000000\r\n\r\n{{",
+        server.address,
+        secret(&made)
+    )
+    .unwrap();
+    let mut status = [0; 12];
+    stream.read_exact(&mut status).unwrap();
+    assert_eq!(String::from_utf8_lossy(&status), "HTTP/1.1 413");
+    server.end("TERM");
 }
 
 /// Two lengths, or a length and chunks, are how one request is smuggled in another: what follows is read as the body by

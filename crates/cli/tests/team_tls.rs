@@ -234,12 +234,17 @@ fn a_client_is_installed_for_a_teams_server_and_doctor_checks_it() {
     let token = made["token"].as_str().unwrap();
     let url = format!("https://localhost:{}", server.address.rsplit_once(':').unwrap().1);
     let developer = self::home().with("SSL_CERT_FILE", &roots);
+    // Nothing has created it yet.
+    let data = developer.home().join(".local/share/workrail");
+    let developer = developer.with("WORKRAIL_DATA_DIR", &data);
     let before = r#"{ "theme": "dark" }"#;
     let file = developer.home().join(".claude.json");
     developer.write(&file, before);
     let install = ["install", "--client", "claude-code", "--remote", &url];
     let shown = developer.done(&install).out;
     let written = fs::read_to_string(&file).unwrap();
+    let mode = fs::metadata(developer.data()).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode, 0o700, "the data directory is its user's alone");
     developer.done(&install);
     assert_eq!(fs::read_to_string(&file).unwrap(), written, "a second time changes nothing");
     insta::assert_snapshot!("entry", written.replace(&url, "[url]"));
@@ -249,13 +254,16 @@ fn a_client_is_installed_for_a_teams_server_and_doctor_checks_it() {
     let findings = |home: &Home| {
         let looked = home.run(&["doctor", "--json"]).json();
         let all = looked["findings"].as_array().unwrap().clone();
-        let told = all.iter().filter(|own| own["what"].as_str().is_some_and(|what| what.starts_with(&url)));
+        let told = all.iter().filter(|own| {
+            own["what"].as_str().is_some_and(|what| what.contains(&url) && !what.contains("is configured"))
+        });
         let lines: Vec<String> = told
             .map(|own| {
                 format!(
-                    "{} {}",
+                    "{} {}\n  {}",
                     own["level"].as_str().unwrap(),
-                    own["what"].as_str().unwrap().replace(&url, "[url]")
+                    own["what"].as_str().unwrap().replace(&url, "[url]"),
+                    own["fix"].as_str().unwrap_or_default()
                 )
             })
             .collect();
@@ -263,6 +271,10 @@ fn a_client_is_installed_for_a_teams_server_and_doctor_checks_it() {
     };
     let with_token = developer.with("WORKRAIL_TOKEN", token);
     let mut said = vec![findings(&developer), findings(&with_token)];
+    let viewer = home.done(&["team", "token", "create", "eve", "--role", "viewer", "--json"]).json();
+    let viewers = developer.with("WORKRAIL_TOKEN", viewer["token"].as_str().unwrap());
+    said.push(findings(&viewers));
+    said.push(findings(&developer.with("WORKRAIL_TOKEN", format!("{token}\r\nX-More: 1"))));
     home.done(&["team", "token", "revoke", made["id"].as_str().unwrap()]);
     said.push(findings(&with_token));
     said.push(findings(&developer.without("SSL_CERT_FILE")));

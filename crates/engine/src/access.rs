@@ -81,6 +81,9 @@ impl<S: Store> Engine<S> {
         lasts: Ttl,
     ) -> Result<MadeToken, Box<ErrorEnvelope>> {
         self.permit(Act::Administer)?;
+        if lasts.ms() == 0 {
+            return Err(error::token_never_valid());
+        }
         let now = self.environment.clock.now();
         let expires_at = now.plus_ms(lasts.ms()).ok_or_else(|| error::token_lasts_too_long(lasts))?;
         let usable =
@@ -134,6 +137,8 @@ impl<S: Store> Engine<S> {
                 | KeyringError::ForeignOwner { .. }
                 | KeyringError::Invalid { .. }
                 | KeyringError::UnknownVersion { .. }
+                | KeyringError::KeyNotGiven
+                | KeyringError::OtherKey
                 | KeyringError::Usable { .. }),
             ) => Err(NotReady::Keys(cause.to_string())),
         }

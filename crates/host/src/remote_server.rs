@@ -8,9 +8,11 @@ use std::time::Duration;
 
 use rustls::crypto::ring;
 use rustls::pki_types::ServerName;
-use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use rustls::{CertificateError, ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use serde_json::{Value, json};
+use workrail_model::name::PrincipalName;
 use workrail_model::public_url::{PublicUrl, Scheme};
+use workrail_model::team::Role;
 
 /// Time limit for each step.
 const WAIT: Duration = Duration::from_secs(5);
@@ -22,18 +24,55 @@ const ANSWER_BYTES_MAX: u64 = 256 * 1024;
 pub enum RemoteAnswer {
     /// It answers; no token was given, so none was tried.
     Answers,
-    /// It accepted the token; this is its version.
-    Accepted { version: String },
+    /// It accepted the token; this is its version, and whose token it is. Older servers do not say.
+    Accepted { version: String, member: Option<TokenOwner> },
+    /// The token was not sent: a header cannot hold it.
+    UnsendableToken,
     /// It did not accept the token.
     TokenRefused,
     /// Something else answered, or it gave an unexpected answer.
     Unexpected { status: u16 },
 }
 
+/// The member whose token it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TokenOwner {
+    pub name: PrincipalName,
+    pub role: Role,
+}
+
 /// Why there was no answer.
 #[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct NoAnswer(#[from] io::Error);
+pub enum NoAnswer {
+    #[error("its certificate is not trusted on this machine")]
+    UntrustedCertificate,
+    #[error("its certificate has expired, or is not valid yet")]
+    OutdatedCertificate,
+    #[error("its certificate is for another name")]
+    OtherName,
+    #[error(transparent)]
+    Io(io::Error),
+}
+
+impl From<io::Error> for NoAnswer {
+    fn from(error: io::Error) -> Self {
+        let tls = error.get_ref().and_then(|cause| cause.downcast_ref::<rustls::Error>());
+        match tls {
+            Some(rustls::Error::InvalidCertificate(cause)) => match cause {
+                CertificateError::Expired
+                | CertificateError::ExpiredContext { .. }
+                | CertificateError::NotValidYet
+                | CertificateError::NotValidYetContext { .. } => Self::OutdatedCertificate,
+                CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+                    Self::OtherName
+                }
+                // Whatever else is wrong with it, no trusted authority vouches for it.
+                _ => Self::UntrustedCertificate,
+            },
+            Some(_) | None => Self::Io(error),
+        }
+    }
+}
 
 /// The server of an address that ends in `/mcp`; `None` for other addresses.
 pub fn server_of(address: &str) -> Option<PublicUrl> {
@@ -46,6 +85,10 @@ pub fn ask(server: &PublicUrl, token: Option<&str>) -> Result<RemoteAnswer, NoAn
         let (status, _) = exchange(server, "GET /healthz HTTP/1.1", "", "")?;
         return Ok(if status == 200 { RemoteAnswer::Answers } else { RemoteAnswer::Unexpected { status } });
     };
+    // A line break would end the header and start another one.
+    if token.is_empty() || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Ok(RemoteAnswer::UnsendableToken);
+    }
     let message = json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
         "protocolVersion": "2025-11-25", "capabilities": {},
         "clientInfo": { "name": "workrail doctor", "version": env!("CARGO_PKG_VERSION") },
@@ -59,11 +102,23 @@ pub fn ask(server: &PublicUrl, token: Option<&str>) -> Result<RemoteAnswer, NoAn
         200 => {
             let answer: Value = serde_json::from_str(&body).unwrap_or_default();
             let version = answer["result"]["serverInfo"]["version"].as_str().unwrap_or("unknown");
-            RemoteAnswer::Accepted { version: version.chars().take(100).collect() }
+            RemoteAnswer::Accepted {
+                version: version.chars().take(100).collect(),
+                member: owner(server, token),
+            }
         }
         401 => RemoteAnswer::TokenRefused,
         status => RemoteAnswer::Unexpected { status },
     })
+}
+
+/// Whose token it is; `None` if the server does not say.
+fn owner(server: &PublicUrl, token: &str) -> Option<TokenOwner> {
+    let headers = format!("Authorization: Bearer {token}\r\n");
+    let (status, body) = exchange(server, "GET /whoami HTTP/1.1", &headers, "").ok()?;
+    let told: Value = serde_json::from_str(&body).ok().filter(|_| status == 200)?;
+    let name = PrincipalName::parse(told["name"].as_str()?).ok()?;
+    Some(TokenOwner { name, role: Role::parse(told["role"].as_str()?)? })
 }
 
 /// Sends one request; returns the status and body of the answer.

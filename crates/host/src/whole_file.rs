@@ -1,8 +1,8 @@
 //! Replaces a file atomically, so that no reader and no crash finds half of it.
 
-use std::fs::{File, Permissions};
+use std::fs::{DirBuilder, File, Permissions};
 use std::io::{self, Write};
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 
 use camino::{Utf8Path, Utf8PathBuf};
 
@@ -21,8 +21,10 @@ pub(crate) fn write_like(path: &Utf8Path, text: &str, like: &Utf8Path) -> io::Re
     put(path, text.as_bytes(), like)
 }
 
-/// Like `write`, for a text that contains a secret: only the owner may read the file, whatever its permissions were.
+/// Like `write`, for a text that contains a secret: only the owner may read the file, whatever its permissions were, and
+/// the folders that it needs are theirs alone.
 pub(crate) fn write_private(path: &Utf8Path, text: &str) -> io::Result<()> {
+    create_private_folder(&folder_of(path))?;
     replace(path, text.as_bytes(), None)
 }
 
@@ -51,6 +53,11 @@ fn replace(path: &Utf8Path, bytes: &[u8], permissions: Option<Permissions>) -> i
     std::fs::create_dir_all(&folder)?;
     written_in(&folder, bytes, permissions)?.persist(&path)?;
     Ok(())
+}
+
+/// Creates a folder, and those above it, that only the owner may enter; existing ones are left as they are.
+pub(crate) fn create_private_folder(folder: &Utf8Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(folder)
 }
 
 fn folder_of(path: &Utf8Path) -> Utf8PathBuf {

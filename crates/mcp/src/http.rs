@@ -40,6 +40,9 @@ use crate::server::Server;
 /// How long a client may take for the body of a request, once its head has arrived.
 const BODY_WAIT: Duration = Duration::from_secs(10);
 
+/// How long the body of a request that announces too many bytes is read for its id.
+const REFUSED_BODY_WAIT: Duration = Duration::from_secs(1);
+
 /// How much of an oversized message is scanned for its id.
 const SCANNED_BYTES_MAX: usize = 16 * MESSAGE_BYTES_MAX;
 
@@ -252,13 +255,18 @@ async fn strict(mut request: Request, next: Next) -> Response {
         return next.run(request).await;
     }
     let (mut parts, body) = request.into_parts();
-    let bytes = match timeout(BODY_WAIT, whole(body)).await {
+    let is_too_long = declared_bytes(&parts.headers).is_some_and(|bytes| bytes > MESSAGE_BYTES_MAX as u64);
+    let wait = if is_too_long { REFUSED_BODY_WAIT } else { BODY_WAIT };
+    let bytes = match timeout(wait, whole(body)).await {
         Ok(Ok(bytes)) => bytes,
         Ok(Err(BodyError::TooLong(addressee))) => {
             return refusal(StatusCode::PAYLOAD_TOO_LARGE, message::too_long(addressee));
         }
         Ok(Err(BodyError::Broken)) => {
             return (StatusCode::BAD_REQUEST, "Bad Request: the body broke off\n").into_response();
+        }
+        Err(_) if is_too_long => {
+            return refusal(StatusCode::PAYLOAD_TOO_LARGE, message::too_long(Addressee::Unknown));
         }
         Err(_) => {
             let reason = "Request Timeout: the body did not arrive in time\n";
@@ -273,6 +281,11 @@ async fn strict(mut request: Request, next: Next) -> Response {
         Ok(checked) => next.run(checked_request(parts, checked)).await,
         Err(refused) => refusal(StatusCode::BAD_REQUEST, refused),
     }
+}
+
+/// The length that the client announces.
+fn declared_bytes(headers: &HeaderMap) -> Option<u64> {
+    headers.get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
 /// Why there is no body to read.

@@ -8,12 +8,13 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::{StatusCode, header};
 use axum::middleware::{Next, from_fn_with_state, map_response_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use axum::{Extension, Router};
+use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::spawn_blocking;
@@ -67,7 +68,8 @@ struct TeamGuard {
     quotas: Quotas,
 }
 
-/// The routes for agents and monitoring: `/mcp`, `/metrics`, `/healthz` and `/readyz`; `console` answers the rest.
+/// The routes for agents and monitoring: `/mcp`, `/metrics`, `/whoami`, `/healthz` and `/readyz`; `console` answers the
+/// rest.
 /// Approvals in the chat are off, because anyone with an agent's token could give them.
 pub fn routes(
     execution: Arc<dyn Execution>,
@@ -94,12 +96,24 @@ pub fn routes(
         metrics,
         quotas: Quotas::default(),
     };
-    let for_members = agents.route("/metrics", numbers).layer(from_fn_with_state(guard, admit));
+    let members_own = agents.route("/metrics", numbers).route("/whoami", get(whoami));
+    let for_members = members_own.layer(from_fn_with_state(guard, admit));
     // A load balancer probes by address, and learns only whether the server answers.
     let probes = Router::new()
         .route("/healthz", get(|| async { "ok\n" }))
         .route("/readyz", get(move || ready(members)));
     for_members.merge(probes).fallback_service(console)
+}
+
+/// Tells a member whose token they use, for `workrail doctor`.
+async fn whoami(Extension(caller): Extension<Caller>) -> Response {
+    match &caller {
+        Caller::Member { principal, .. } => {
+            let body = json!({ "name": principal.name, "role": principal.role });
+            ([(header::CONTENT_TYPE, "application/json")], body.to_string()).into_response()
+        }
+        Caller::Owner(_) => StatusCode::NOT_FOUND.into_response(),
+    }
 }
 
 /// Counts what the console refuses for a member's quota, as `admit` does for agents.

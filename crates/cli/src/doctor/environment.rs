@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 
 use camino::Utf8Path;
+use workrail_core::agent_site::RunRights;
 use workrail_engine::catalog::Catalog;
 use workrail_host::clients::SetupScope;
 use workrail_host::config::{ConfigError, load, nearest_variable};
 use workrail_host::env_vars;
 use workrail_host::machine::{program, version_of};
-use workrail_host::remote_server::{RemoteAnswer, ask, server_of};
+use workrail_host::remote_server::{NoAnswer, RemoteAnswer, ask, server_of};
 use workrail_host::sources::SourceState;
 use workrail_host::workspace::default_workspace;
 use workrail_model::discovery::Precedence;
@@ -162,9 +163,27 @@ fn remote_servers(findings: &mut DoctorFindings) {
     for (name, server) in servers {
         let token = env_vars::TOKEN.get();
         match ask(&server, token.as_deref()) {
-            Ok(RemoteAnswer::Accepted { version }) => {
-                findings.good(CLIENTS, format!("{name} accepts the token and runs workrail {version}"));
+            Ok(RemoteAnswer::Accepted { version, member }) => {
+                let whose = member.as_ref().map_or_else(String::new, |member| {
+                    format!(" of {} (role {})", member.name, member.role.as_str())
+                });
+                let what = format!("{name} accepts the token{whose} and runs workrail {version}");
+                match RunRights::of(member.map(|member| member.role)) {
+                    RunRights::Work => findings.good(CLIENTS, what),
+                    RunRights::ReadOnly { role } => findings.warning(
+                        CLIENTS,
+                        format!("{what}; agents cannot work with the role {}", role.as_str()),
+                        "use a token of an agent: workrail team token create NAME --role agent",
+                    ),
+                }
             }
+            Ok(RemoteAnswer::UnsendableToken) => findings.problem(
+                CLIENTS,
+                format!(
+                    "WORKRAIL_TOKEN has characters that a header cannot hold, so it was not sent to {name}"
+                ),
+                "set it to the token alone, without spaces or line breaks",
+            ),
             Ok(RemoteAnswer::Answers) => findings.warning(
                 CLIENTS,
                 format!("{name} answers, but WORKRAIL_TOKEN is not set here, so the token was not tried"),
@@ -180,11 +199,19 @@ fn remote_servers(findings: &mut DoctorFindings) {
                 format!("{name} is not a WorkRail server, or a proxy answers for it (status {status})"),
                 "check the address",
             ),
-            Err(error) => findings.problem(
-                CLIENTS,
-                format!("{name} cannot be reached: {error}"),
-                "check the address, the network and the certificate",
-            ),
+            Err(error) => {
+                let fix = match error {
+                    NoAnswer::UntrustedCertificate => {
+                        "set SSL_CERT_FILE to the file of its authority's certificate, or of its own if it is self-signed"
+                    }
+                    NoAnswer::OutdatedCertificate => {
+                        "renew the server's certificate, and check this machine's clock"
+                    }
+                    NoAnswer::OtherName => "use the address that its certificate names",
+                    NoAnswer::Io(_) => "check the address and the network",
+                };
+                findings.problem(CLIENTS, format!("{name} cannot be reached: {error}"), fix);
+            }
         }
     }
 }

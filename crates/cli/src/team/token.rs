@@ -9,7 +9,7 @@ use workrail_host::clock::SystemClock;
 use workrail_host::local_time::local_to_the_second;
 use workrail_model::id::AccessTokenId;
 use workrail_model::name::PrincipalName;
-use workrail_model::retention::Ttl;
+use workrail_model::retention::{Ttl, TtlError};
 use workrail_model::team::{AccessToken, Role};
 use workrail_model::time::Timestamp;
 use workrail_ports::environment::Clock as _;
@@ -26,11 +26,21 @@ pub(crate) struct CreateArguments {
     #[arg(long, value_parser = PossibleValuesParser::new(Role::ALL.map(Role::as_str)))]
     role: String,
     /// How long it is valid: a number and d, h or m.
-    #[arg(long, value_name = "90d", default_value = "90d")]
+    #[arg(long, value_name = "90d", default_value = "90d", value_parser = lifetime)]
     expires: Ttl,
     /// Print JSON.
     #[arg(long)]
     json: bool,
+}
+
+/// The general text about a long duration gives advice about sessions.
+fn lifetime(text: &str) -> Result<Ttl, String> {
+    Ttl::parse(text).map_err(|error| match error {
+        TtlError::TooLong { text } => {
+            format!("`{text}` is longer than a thousand years; choose a shorter time, such as 90d")
+        }
+        TtlError::Unit { .. } | TtlError::Number { .. } => error.to_string(),
+    })
 }
 
 #[derive(Debug, Args)]

@@ -47,6 +47,13 @@ pub fn too_many_new_sessions(principal: &Principal) -> BoxedError {
     envelope(ErrorCode::StoreBusy, retry, message, Advice::repeat_soon("").for_agents(instead))
 }
 
+pub(crate) fn token_never_valid() -> BoxedError {
+    invalid(
+        "A token that lasts no time would never be valid.".to_owned(),
+        "Choose a longer time, such as 90d.",
+    )
+}
+
 pub(crate) fn token_lasts_too_long(lasts: Ttl) -> BoxedError {
     let message = format!("A token that lasts {lasts} would end after the year 9999.");
     invalid(message, "Choose a shorter time, such as 90d.")

@@ -138,7 +138,7 @@ impl TrustFile {
     fn lock(&self) -> Result<File, TrustError> {
         let unusable = |problem: String| TrustError::Unusable { path: self.path.clone(), problem };
         if let Some(folder) = self.path.parent() {
-            std::fs::create_dir_all(folder).map_err(|error| unusable(error.to_string()))?;
+            whole_file::create_private_folder(folder).map_err(|error| unusable(error.to_string()))?;
         }
         let file = bounded::open_lock(&self.path.with_extension("lock"))
             .map_err(|error| unusable(format!("its lock: {error}")))?;

@@ -151,6 +151,7 @@ impl Ledger {
         let name = |number: usize| folder.join(format!("{key}.{number}"));
         let free = (1..BACKUPS_MAX).map(name).find(|path| !path.exists());
         let backup = free.unwrap_or_else(|| name(BACKUPS_MAX));
+        whole_file::create_private_folder(&folder)?;
         whole_file::write_like(&backup, text, path)?;
         Ok(backup)
     }
