@@ -10,6 +10,8 @@ fn pages_offer_what_a_role_may_do() {
     let home = home();
     let server = serve(&home);
     let WaitingRun { run, .. } = waiting_run(&home);
+    // In progress, so that its row offers to close it.
+    home.client().call("start_workflow", serde_json::json!({ "workflowId": "team.plain" }));
     let mut table = String::new();
     for role in ROLES {
         let browser = Browser::logged_in(&server, secret(&token(&home, role, role)));
@@ -19,6 +21,12 @@ fn pages_offer_what_a_role_may_do() {
             .into_iter()
             .filter(|action| offers(action) || *action == "import" && page.contains("data-import="))
             .collect();
+        let links_to_form = page.contains("#close-reason");
+        assert_eq!(
+            links_to_form,
+            offered.contains(&"close"),
+            "{role}: a link to a form that the role does not get"
+        );
         table.push_str(&format!("{role}: {}\n", offered.join(", ")));
     }
     insta::assert_snapshot!(table);

@@ -32,7 +32,7 @@ fn shown_bytes_max(waiting: &WaitingStep) -> usize {
 pub(super) fn needs(console: &Console, run: RunId, attention: &Attention, from: &str) -> Markup {
     match attention {
         Attention::Person(waiting) => person(console, run, waiting, from),
-        Attention::Agent { step, blockers } => agent(run, step, blockers),
+        Attention::Agent { step, blockers } => agent(console, run, step, blockers),
     }
 }
 
@@ -252,7 +252,7 @@ fn answer_field(question: &Question, field: &str) -> Markup {
     }
 }
 
-fn agent(run: RunId, step: &str, blockers: &[Blocker]) -> Markup {
+fn agent(console: &Console, run: RunId, step: &str, blockers: &[Blocker]) -> Markup {
     html! {
         p.step { strong { (clean(step)) } " is blocked: the agent's last attempt was refused." }
         ul.plain {
@@ -266,7 +266,10 @@ fn agent(run: RunId, step: &str, blockers: &[Blocker]) -> Markup {
         p {
             "The agent has this message. If its chat is gone, give a new one "
             a href={ (run_address(run)) "#continue" } { "the call that continues this run" }
-            ". If nobody will finish it, " a href={ (run_address(run)) "#close-reason" } { "close the run" } "."
+            "."
+            @if console.may(Act::Decide) {
+                " If nobody will finish it, " a href={ (run_address(run)) "#close-reason" } { "close the run" } "."
+            }
         }
     }
 }

@@ -88,6 +88,8 @@ fn summary(event: &Event, nodes: &LoggedNodes) -> String {
         let proves = signature.as_deref().unwrap_or_default();
         format!(", key \"{}\", {proves}{}", key.name, after_resets(key.resets))
     };
+    // The team's console asks for a member's token.
+    let has_token = event.actor.as_ref().is_some_and(|actor| actor.token_id.is_some());
     match &event.data {
         EventData::SessionCreated(_) => "the session begins".to_owned(),
         EventData::ObservationRecorded(observed) => {
@@ -161,6 +163,9 @@ fn summary(event: &Event, nodes: &LoggedNodes) -> String {
                 ContextSource::ChatAnswer => format!(
                     "keys {keys} (answered in the chat, through the program that runs the agent, which can answer by itself)"
                 ),
+                ContextSource::ConsoleAnswer if has_token => {
+                    format!("keys {keys} (answered in the team's console, with this member's token)")
+                }
                 ContextSource::ConsoleAnswer => {
                     format!("keys {keys} (answered in the console, which an agent with a shell can open too)")
                 }
@@ -188,6 +193,9 @@ fn summary(event: &Event, nodes: &LoggedNodes) -> String {
                 (ApprovalChannel::Passkey, _) => key.as_deref().unwrap_or_default(),
                 (ApprovalChannel::Chat, _) => {
                     ", through the program that runs the agent, which can answer by itself"
+                }
+                (ApprovalChannel::Console, _) if has_token => {
+                    ", in the team's console, with this member's token"
                 }
                 (ApprovalChannel::Console, _) => ", in the console, which an agent with a shell can open too",
                 (ApprovalChannel::Terminal, Descent::Yes) => ", started by the agent's program",

@@ -48,6 +48,11 @@ pub(super) fn session_form(console: &Console, session: SessionId, action: &str, 
     }
 }
 
+/// What the menu of a row offers.
+fn offered(console: &Console) -> &'static str {
+    if console.may(Act::Decide) { "Compare, close, keep or delete" } else { "Compare" }
+}
+
 /// Keeping and deleting, as on the command line: for a session in any state; a kept one cannot be deleted.
 fn keep_or_delete(console: &Console, session: SessionId) -> Markup {
     html! {
@@ -92,9 +97,11 @@ pub(super) fn card(console: &Console, row: &RunRow, filters: &Filters, nesting: 
                 // Unreadable, or the run advanced while this page was being rendered.
                 Some((_, Ok(None))) | None => p { a href=(address(row)) { "Open the run" } },
             }
-            details.more data-key={ "more-" (row.session_id) "-" (name(row)) } {
-                summary { "Keep or delete" }
-                (keep_or_delete(console, row.session_id))
+            @if console.may(Act::Decide) {
+                details.more data-key={ "more-" (row.session_id) "-" (name(row)) } {
+                    summary { "Keep or delete" }
+                    (keep_or_delete(console, row.session_id))
+                }
             }
         }
     }
@@ -150,11 +157,11 @@ fn row(console: &Console, row: &RunRow, has_steps: bool, nesting: &Nesting<'_>) 
             }
             td.actions-of-row {
                 details data-key={ "more-" (row.session_id) "-" (name(row)) } {
-                    summary aria-label={ "Compare, close, keep or delete " (name(row)) } { "…" }
+                    summary aria-label={ (offered(console)) " " (name(row)) } { "…" }
                     @if let Some(run) = row.run_id {
                         @let page = ComparePage { a: ComparedRef::whole(run), b: None };
                         a href=(PageAddress::Compare(page).address()) aria-label={ "Compare " (name(row)) } { "Compare" } " "
-                        @if row.stage == Stage::InProgress {
+                        @if row.stage == Stage::InProgress && console.may(Act::Decide) {
                             a href={ (run_address(run)) "#close-reason" } aria-label={ "Close " (name(row)) } { "Close" } " "
                         }
                     }
