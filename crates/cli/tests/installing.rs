@@ -7,6 +7,7 @@ mod snapshot;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 
 use serde_json::{Value, json};
 use workrail_model::chat::HostName;
@@ -326,6 +327,34 @@ fn instructions_that_another_client_reads_are_kept() {
     assert!(files(&home.project())["AGENTS.md"].contains("workrail:begin"));
     home.done(&["uninstall", "--client", "opencode", "--scope", "project"]);
     assert!(files(&home.project()).is_empty());
+}
+
+/// Broke: the advice left out the server, and clients without a file for servers got only a title.
+#[test]
+fn what_to_paste_for_a_teams_server_is_always_printed() {
+    let home = home();
+    let url = "https://workrail.example.com";
+    let refused = home.run(&["install", "--client", "goose", "--remote", url]);
+    assert_ne!(refused.code, 0, "{refused:?}");
+    assert!(refused.err.contains(&format!("--client goose --remote {url} --print")), "{}", refused.err);
+    for client in ["goose", "claude-desktop", "roo"] {
+        let printed = home.done(&["install", "--client", client, "--remote", url, "--print"]).out;
+        assert!(printed.contains(&format!("{url}/mcp")), "{client}: {printed}");
+    }
+}
+
+/// Broke: a reader that closed the pipe, such as `head`, ended the command before it wrote a file, with exit code 0.
+#[test]
+fn a_closed_pipe_does_not_stop_the_work() {
+    let home = home();
+    let file = home.home().join(".claude.json");
+    home.write(&file, "{}");
+    let mut install = home.command(&["install", "--client", "claude-code"]);
+    let mut running =
+        install.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    drop(running.stdout.take());
+    assert!(running.wait().unwrap().success());
+    assert!(fs::read_to_string(&file).unwrap().contains("workrail"), "the entry is written");
 }
 
 #[test]

@@ -70,10 +70,15 @@ fn setup(connection: ConnectionMethod) -> Setup {
 }
 
 /// The client in the requested scope, or else in its widest one.
-fn target(client: Client, scope: Option<SetupScope>) -> Result<SetupTarget, Failure> {
+fn target(
+    client: Client,
+    scope: Option<SetupScope>,
+    remote: Option<&PublicUrl>,
+) -> Result<SetupTarget, Failure> {
     let Some(widest) = client.scopes().next() else {
+        let remote = remote.map_or_else(String::new, |url| format!(" --remote {url}"));
         return Err(Failure::Call(format!(
-            "WorkRail does not edit the files of {}. `workrail install --client {} --print` shows what to paste.",
+            "WorkRail does not edit the files of {}. `workrail install --client {}{remote} --print` shows what to paste.",
             client.title(),
             client.as_str()
         )));
@@ -89,8 +94,11 @@ fn target(client: Client, scope: Option<SetupScope>) -> Result<SetupTarget, Fail
     }
 }
 
-fn named_targets(selection: &ClientArguments) -> Result<Vec<SetupTarget>, Failure> {
-    selection.client.iter().map(|client| target(*client, selection.scope())).collect()
+fn named_targets(
+    selection: &ClientArguments,
+    remote: Option<&PublicUrl>,
+) -> Result<Vec<SetupTarget>, Failure> {
+    selection.client.iter().map(|client| target(*client, selection.scope(), remote)).collect()
 }
 
 /// The clients on this machine that can be configured in this scope.
@@ -98,7 +106,7 @@ fn found_targets(selection: &ClientArguments, bases: &Bases) -> Result<Vec<Setup
     let present: Vec<Client> =
         Client::ALL.iter().copied().filter(|client| client.is_present(bases)).collect();
     let targets: Vec<SetupTarget> =
-        present.iter().filter_map(|client| target(*client, selection.scope()).ok()).collect();
+        present.iter().filter_map(|client| target(*client, selection.scope(), None).ok()).collect();
     match targets.is_empty() {
         true => Err(Failure::Call(
             "No client that can be set up here was found. Name one with --client; `workrail install --list` shows them."
@@ -113,7 +121,7 @@ fn set_up(arguments: &InstallArguments, format: Format) -> Result<(), Failure> {
     let bases = bases()?;
     let targets = match selection.client.is_empty() {
         true => found_targets(selection, &bases)?,
-        false => named_targets(selection)?,
+        false => named_targets(selection, arguments.remote.as_ref())?,
     };
     let secret = secret_for(arguments.http, &targets, selection.dry_run)?;
     let connection = match (arguments.http, &arguments.remote) {
@@ -165,7 +173,7 @@ fn remove(selection: &ClientArguments, format: Format) -> Result<(), Failure> {
     let bases = bases()?;
     let targets = match selection.client.is_empty() {
         true => all_targets(selection),
-        false => named_targets(selection)?,
+        false => named_targets(selection, None)?,
     };
     let ledger = ledger()?;
     let plan = clients::plan(&targets, &selection.parts(), Intent::Uninstall, &bases, &ledger);
@@ -280,14 +288,16 @@ fn print(arguments: &InstallArguments, format: Format) -> Result<(), Failure> {
     let program = setup.own_program.as_ref().map_or("workrail", |path| path.as_str());
     let mut shown = Vec::new();
     for client in selection.client.iter().copied() {
-        let by_hand = match &arguments.remote {
-            None => client.by_hand().map(|text| text.replace("PROGRAM", program)),
-            Some(url) => client.by_hand().map(|_| remote_by_hand(url)),
-        };
-        let files = match target(client, selection.scope()) {
+        let by_hand = client.by_hand().map(|text| text.replace("PROGRAM", program));
+        let files = match target(client, selection.scope(), arguments.remote.as_ref()) {
             Ok(target) => clients::printed(target, &parts(arguments), &setup, &bases),
             Err(_) if by_hand.is_some() => Vec::new(),
             Err(failure) => return Err(failure),
+        };
+        // Also for a client whose file is not here, or names only programs.
+        let by_hand = match &arguments.remote {
+            None => by_hand,
+            Some(url) => (files.is_empty() || by_hand.is_some()).then(|| remote_by_hand(url)),
         };
         if format == Format::Text {
             show::printed(client, &files, by_hand.as_deref());

@@ -69,6 +69,9 @@ pub(super) fn run(notify: Notify, format: Format) -> Result<(), Failure> {
             }
             seen = Some(now);
         }
+        if output::is_closed() {
+            return Ok(());
+        }
         thread::sleep(POLL_EVERY);
     }
 }

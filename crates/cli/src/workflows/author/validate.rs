@@ -29,6 +29,9 @@ pub(super) fn watch(paths: &[Utf8PathBuf], as_json: bool) -> Result<(), Failure>
             Err(failure) => return Err(failure),
         }
         output::flush();
+        if output::is_closed() {
+            return Ok(());
+        }
         changes.wait();
     }
 }
