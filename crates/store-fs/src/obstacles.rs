@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use workrail_model::id::SessionId;
+use workrail_model::plan::AttachmentKind;
 use workrail_ports::file_system::{FileKind, FileSystem, FsErrorKind, LockMode, RelPath};
 use workrail_ports::upkeep::Obstacle;
 
@@ -31,21 +32,58 @@ pub(crate) fn all<F: FileSystem>(fs: &F) -> Vec<Obstacle> {
     let entries = fs.list(&layout::sessions()).unwrap_or_default();
     let named = entries.iter().filter_map(|entry| Some((entry.kind, SessionId::parse(&entry.name).ok()?)));
     let (folders, others): (Vec<_>, Vec<_>) = named.partition(|(kind, _)| *kind == FileKind::Directory);
-    found.extend(others.into_iter().map(|(_, session)| in_place_of_session(session)));
+    let in_place_of = |folder, session| in_place_of_folder(&folder, &format!(" {session}"));
+    found.extend(others.into_iter().map(|(_, session)| in_place_of(layout::session(session), session)));
+    let events = folders.iter().map(|(_, session)| (layout::events(*session), *session));
+    let is_other = |path: &RelPath| fs.stat(path).is_ok_and(|stat| stat.kind != FileKind::Directory);
+    let events = events.filter(|(folder, _)| is_other(folder));
+    found.extend(events.map(|(folder, session)| in_place_of(folder, session)));
+    found.extend(layout::CONTENT_KINDS.into_iter().flat_map(|kind| links_to_content(fs, kind)));
+    found
+        .extend([layout::activity(), layout::activity_reserved()].iter().filter_map(|file| denied(fs, file)));
     let session_locks = folders.into_iter().map(|(_, session)| layout::session_lock(session));
     let locks = [layout::store_lock(), layout::import_lock(), layout::backup_lock()];
     found.extend(locks.into_iter().chain(session_locks).filter_map(|lock| lock_obstacle(fs, &lock)));
     found
 }
 
-/// Something else has the name of a session's folder. It is not followed: a link may lead anywhere.
-fn in_place_of_session(session: SessionId) -> Obstacle {
-    let path = layout::session(session).to_string();
+/// Something else has the name of a folder of ours. It is not followed: a link may lead anywhere. `restored` names what
+/// of a backup brings the folder back.
+fn in_place_of_folder(folder: &RelPath, restored: &str) -> Obstacle {
+    let path = folder.to_string();
     let fix = format!(
         "If `{path}` is a link, replace it with the folder that it leads to. Otherwise move it out of the data directory, then \
-         run `workrail store restore BACKUP {session}`."
+         run `workrail store restore BACKUP{restored}`."
     );
     Obstacle { path, problem: IN_PLACE_OF_FOLDER, fix }
+}
+
+/// Links and pipes with the names of content files. What a link leads to may be intact.
+fn links_to_content<F: FileSystem>(fs: &F, kind: AttachmentKind) -> Vec<Obstacle> {
+    let entries = fs.list(&layout::content_dir(kind)).unwrap_or_default().into_iter();
+    let others = entries.filter(|entry| entry.kind == FileKind::Other);
+    let digests = others.filter_map(|entry| layout::content_digest(kind, &entry.name));
+    let obstacle = |digest| {
+        let path = layout::content(kind, digest).to_string();
+        let fix = format!(
+            "If `{path}` is a link, replace it with the file that it leads to. Otherwise move it out of the data directory, \
+             then run `workrail store restore BACKUP`."
+        );
+        Obstacle { path, problem: "a link or a pipe is in the place of this file", fix }
+    };
+    digests.map(obstacle).collect()
+}
+
+/// A file of the activity counter that this user may not read.
+fn denied<F: FileSystem>(fs: &F, path: &RelPath) -> Option<Obstacle> {
+    let error = fs.read(path, 0, 0).err()?;
+    (error.kind == FsErrorKind::PermissionDenied).then(|| Obstacle {
+        fix: format!(
+            "Run `chmod u+rw` on `{path}` in the data directory, or `chown` if another user owns it."
+        ),
+        path: path.to_string(),
+        problem: "this user may not use this file",
+    })
 }
 
 /// Whether the folder of all sessions is missing although there is content. Once it exists again, empty, it looks
@@ -64,11 +102,7 @@ pub(crate) fn folder_obstacle<F: FileSystem>(fs: &F, folder: &RelPath) -> Option
     let path = folder.to_string();
     match fs.stat(folder) {
         Ok(stat) if stat.kind != FileKind::Directory => {
-            let fix = format!(
-                "Move `{path}` out of the data directory, then run `workrail store restore BACKUP` to bring back what the folder \
-                 held."
-            );
-            return Some(Obstacle { path, problem: IN_PLACE_OF_FOLDER, fix });
+            return Some(in_place_of_folder(folder, ""));
         }
         Ok(_) => {}
         Err(error) if error.kind != FsErrorKind::PermissionDenied => return None,

@@ -118,9 +118,13 @@ pub(crate) fn strays<F: FileSystem>(fs: &F, max: usize) -> Result<(Vec<Stray>, u
             || layout::is_suspect_mark(&entry.name)
     })?;
     for kind in CONTENT_KINDS {
-        check(content_dir(kind), &|entry| {
-            entry.kind == FileKind::Regular
-                && (content_digest(kind, &entry.name).is_some() || layout::is_suspect_mark(&entry.name))
+        check(content_dir(kind), &|entry| match entry.kind {
+            FileKind::Regular => {
+                content_digest(kind, &entry.name).is_some() || layout::is_suspect_mark(&entry.name)
+            }
+            // A link or a pipe in the place of content is reported as an obstacle.
+            FileKind::Other => content_digest(kind, &entry.name).is_some(),
+            FileKind::Directory => false,
         })?;
     }
     for entry in listed(fs, &layout::sessions())? {

@@ -3,11 +3,13 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use serde_json::Value;
 use workrail_testkit::home::Home;
 
+use crate::reading::Copied;
 use crate::scene::{content, finished, home, session, session_dir, unfinished};
 
 /// Names as people, editors and file managers give them; the last one is not UTF-8.
@@ -117,4 +119,57 @@ fn gc_says_why_a_leftover_remains() {
     let swept = home.run(&["store", "gc", "--json"]);
     assert_eq!((swept.code, &swept.json()["stopped"]), (0, &Value::Null), "{swept:?}");
     assert!(Path::new(&session_dir(&home, &run)).exists());
+}
+
+/// Broke: the advice was to give up the session and restore it, although the link led to intact segments.
+#[test]
+fn a_link_in_the_place_of_our_data_leads_to_what_it_points_to() {
+    let home = home();
+    let run = finished(&home);
+    let workflow = fs::read_dir(home.data().join("workflows/pinned")).unwrap().next().unwrap().unwrap();
+    let workflow = format!("workflows/pinned/{}", workflow.file_name().to_str().unwrap());
+    let elsewhere = tempfile::tempdir().unwrap();
+    let moved = elsewhere.path().join("moved");
+    let id = session(&run);
+    for path in [format!("sessions/{id}/events"), workflow, "sessions".to_owned()] {
+        let place = home.data().join(&path);
+        fs::rename(&place, &moved).unwrap();
+        std::os::unix::fs::symlink(&moved, &place).unwrap();
+        let verified = home.run(&["store", "verify", "--json"]);
+        let report = verified.json();
+        let problems = report["problems"].as_array().unwrap();
+        assert_eq!(problems.len(), 1, "{path}: {verified:?}");
+        assert_eq!(problems[0]["subject"], *path, "{verified:?}");
+        assert!(
+            problems[0]["fix"].as_str().unwrap().contains("is a link, replace it with the"),
+            "{verified:?}"
+        );
+        assert_eq!(report["notes"].as_array().map(Vec::len), Some(0), "{path}: {verified:?}");
+        if path.ends_with("events") {
+            let refused = home.run(&["store", "repair", &id, "--dry-run"]);
+            let said = format!("{}{}", refused.out, refused.err);
+            assert!(refused.code != 0 && said.contains("replace it with the folder"), "{refused:?}");
+            assert!(!said.contains("nothing to keep"), "{refused:?}");
+        }
+        fs::remove_file(&place).unwrap();
+        fs::rename(&moved, &place).unwrap();
+        assert_eq!(home.run(&["store", "verify"]).code, 0, "{path}");
+    }
+}
+
+/// Broke: neither `verify` nor `doctor` said it.
+#[test]
+fn an_unreadable_activity_counter_is_reported() {
+    let home = home();
+    finished(&home);
+    for name in ["activity", "activity.reserved"] {
+        let copy = Copied::of(&home);
+        let file = copy.data().join(name);
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o000)).unwrap();
+        let verified = copy.run(&["store", "verify", "--json"]);
+        assert_eq!(verified.code, 1, "{verified:?}");
+        assert_eq!(verified.json()["problems"][0]["subject"], name, "{verified:?}");
+        let doctor = copy.run(&["doctor"]);
+        assert!(doctor.out.contains("chmod u+rw") && doctor.out.contains(name), "{doctor:?}");
+    }
 }

@@ -52,11 +52,15 @@ fn session_folder(session: SessionId) -> String {
     format!("sessions/{session}")
 }
 
+/// Whether this is the path of the session's folder or of its segments.
+fn is_place_of(session: SessionId, path: &str) -> bool {
+    path.strip_prefix(&session_folder(session)).is_some_and(|rest| matches!(rest, "" | "/events"))
+}
+
 impl<S: Store + Inspection> Engine<S> {
-    /// A refusal; if something else is in the place of the session's folder, it says that instead.
+    /// A refusal; if something else is in the place of the session's folder or of its segments, it says that instead.
     fn unless_obstructed(&self, session: SessionId, refused: Box<ErrorEnvelope>) -> Box<ErrorEnvelope> {
-        let folder = session_folder(session);
-        match self.store.obstacles().into_iter().find(|obstacle| obstacle.path == folder) {
+        match self.store.obstacles().into_iter().find(|obstacle| is_place_of(session, &obstacle.path)) {
             Some(obstacle) => error::obstructed(refused, &obstacle),
             None => refused,
         }
