@@ -293,3 +293,33 @@ fn a_database_finds_and_lists_what_a_directory_does() {
         assert_eq!(here, there, "{named}");
     }
 }
+
+/// A repair cannot bring back events whose row was deleted, so it names them.
+#[test]
+fn a_repair_says_which_recorded_events_are_gone() {
+    let Some(team) = Team::new(PROGRAM) else { return };
+    let machine = team.machine();
+    let mut client = machine.client();
+    let first = start(&machine, &mut client, GOAL);
+    let second = advance(&mut client, &first, "the spout is cracked");
+    client.close();
+    let last = "DELETE FROM workrail.segment WHERE first_event = (SELECT max(first_event) FROM workrail.segment) \
+                RETURNING first_event || ' to ' || next_event - 1";
+    let gone = team.cluster.sql(&team.database, last);
+    let gone = gone.lines().next().unwrap();
+    let planned = machine.run(&["store", "repair", &session_of(&second), "--dry-run"]).out;
+    assert!(
+        planned.contains(&format!("(events {gone}). A backup or a copy of the store may have them.")),
+        "{planned}"
+    );
+    assert!(!planned.contains("Nothing would be lost"), "{planned}");
+}
+
+/// The next step for a flag is not the settings file.
+#[test]
+fn a_password_in_the_option_leads_to_where_it_can_be_given() {
+    let refused = Home::new(PROGRAM).run(&["status", "--store", "postgres://agent:hunter2@localhost/team"]);
+    assert_eq!(refused.code, 2, "{}", refused.err);
+    assert!(refused.err.contains("WORKRAIL_STORE_PASSWORD_FILE"), "{}", refused.err);
+    assert!(!refused.err.contains("config edit") && !refused.err.contains("hunter2"), "{}", refused.err);
+}
