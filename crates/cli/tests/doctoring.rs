@@ -212,3 +212,20 @@ fn a_link_in_the_place_of_the_keys_is_not_about_permissions() {
     assert!(!what.contains("accessible to others"), "{what}");
     assert!(!fix.contains("chmod"), "{fix}");
 }
+
+/// A pinned workflow is content: without it, the log is healthy and the run cannot continue.
+#[test]
+fn a_lost_workflow_of_an_unfinished_run_is_a_problem() {
+    let home = home();
+    started(&home);
+    for file in std::fs::read_dir(home.data().join("workflows/pinned")).unwrap() {
+        std::fs::remove_file(file.unwrap().path()).unwrap();
+    }
+    let (what, fix) = only(&home);
+    assert!(what.starts_with("1 unfinished run needs it"), "{what}");
+    assert!(fix.contains("repair"), "{fix}");
+    let mut client = home.client();
+    let resumed = client.call("resume_session", json!({}));
+    client.close();
+    assert!(resumed.text.starts_with("One run found. It cannot be continued"), "{}", resumed.text);
+}

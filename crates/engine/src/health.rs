@@ -1,5 +1,9 @@
 //! The health of all sessions in the store, none left out (G20).
 
+use std::collections::BTreeMap;
+
+use workrail_core::overview::Stage;
+use workrail_model::digest::WorkflowHash;
 use workrail_model::error::ErrorEnvelope;
 use workrail_model::id::SessionId;
 use workrail_ports::session_store::StampDepth;
@@ -18,6 +22,23 @@ pub struct UnhealthySession {
 pub struct StoreHealth {
     pub sessions: usize,
     pub unhealthy: Vec<UnhealthySession>,
+    /// Pinned workflows that unfinished runs need and that cannot be read.
+    pub unreadable_workflows: Vec<UnreadableWorkflow>,
+}
+
+/// A pinned workflow without which runs cannot continue, and why it cannot be read.
+#[derive(Clone, Debug, PartialEq)]
+pub struct UnreadableWorkflow {
+    /// How many unfinished runs need it.
+    pub runs: usize,
+    pub cause: Box<ErrorEnvelope>,
+}
+
+fn is_unfinished(stage: Stage) -> bool {
+    match stage {
+        Stage::WaitsForPerson | Stage::Blocked | Stage::InProgress | Stage::Unreadable => true,
+        Stage::NotesOnly | Stage::CompleteWithGaps | Stage::Complete | Stage::Closed => false,
+    }
 }
 
 impl<S: Store> Engine<S> {
@@ -39,6 +60,20 @@ impl<S: Store> Engine<S> {
                 cause: error::health(*session, health),
             })
             .collect();
-        Ok(StoreHealth { sessions: known.healthy() + unhealthy.len(), unhealthy })
+        let mut needed: BTreeMap<WorkflowHash, usize> = BTreeMap::new();
+        for card in known.runs().filter(|card| is_unfinished(card.stage)) {
+            if let Some(position) = &card.at {
+                *needed.entry(position.workflow_hash).or_default() += 1;
+            }
+        }
+        let unreadable_workflows = needed.into_iter().filter_map(|(hash, runs)| {
+            let cause = error::content(self.store.workflow(hash).err()?);
+            Some(UnreadableWorkflow { runs, cause })
+        });
+        Ok(StoreHealth {
+            sessions: known.healthy() + unhealthy.len(),
+            unreadable_workflows: unreadable_workflows.collect(),
+            unhealthy,
+        })
     }
 }

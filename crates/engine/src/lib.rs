@@ -90,7 +90,7 @@ pub use error::{io as disk_error, too_many_new_sessions};
 pub use export::{ExportFailure, Exported, RunSummary};
 pub use find::{NameMatch, Naming, SessionOrRun};
 use folded::FoldedSessions;
-pub use health::{StoreHealth, UnhealthySession};
+pub use health::{StoreHealth, UnhealthySession, UnreadableWorkflow};
 pub use import::{ImportMode, Imported};
 use indexing::{IndexTiming, UnindexedSessions};
 pub use preferences::RunPreferences;

@@ -350,8 +350,10 @@ fn text(candidates: &[Candidate], continues: bool, has_words: bool, searched: u6
         _ if has_words && nothing_fits => {
             format!("No run matches these words. These are the latest of {searched} runs. {how}")
         }
-        [only] if only.problem.is_some() && only.next_call.is_none() => {
-            "One run found. It cannot be continued until the problem below is solved.".to_owned()
+        [only] if only.problem.is_some() => {
+            "One run found. It cannot be continued until the problem below is solved. Then make the call below it; \
+             that call changes nothing."
+                .to_owned()
         }
         [_] => format!("One run found. {verb} {one}"),
         several => format!("{} of {searched} runs, the most likely first. {how}", several.len()),

@@ -12,7 +12,7 @@ use workrail_ports::upkeep::Inspection as _;
 
 use super::DoctorFindings;
 use crate::config::outdated_servers;
-use crate::output::ProgressDisplay;
+use crate::output::{self, ProgressDisplay};
 use crate::store::AnyStore;
 use crate::wiring;
 use crate::{outcome, settings, version};
@@ -109,7 +109,9 @@ fn keys(findings: &mut DoctorFindings, opened: &Opened, root: &Utf8Path) {
         Err(error) => {
             let (what, fix) = match opened.store.peek() {
                 Err(KeyringError::UnknownVersion { path, version }) => (
-                    format!("a newer version of WorkRail wrote the signing keys `{path}` (version {version})"),
+                    format!(
+                        "a newer version of WorkRail wrote the signing keys `{path}` (version {version})"
+                    ),
                     "update WorkRail; the keys are intact".to_owned(),
                 ),
                 // Its permissions are not what is wrong with it.
@@ -258,8 +260,13 @@ fn sessions(findings: &mut DoctorFindings, opened: &Opened) {
             if health.sessions > 0 {
                 findings.good(
                     SESSIONS,
-                    "their logs were checked; `workrail store verify` also checks the workflows and snapshots they need",
+                    "their logs were checked; `workrail store verify` also checks their content",
                 );
+            }
+            for lost in health.unreadable_workflows {
+                let runs = output::counted(lost.runs as u64, "unfinished run needs", "unfinished runs need");
+                let what = format!("{runs} it: {}", lost.cause.message);
+                findings.problem(SESSIONS, what, lost.cause.suggestion_for_a_person().to_owned());
             }
             let obstructed: BTreeSet<String> =
                 opened.store.obstacles().into_iter().map(|obstacle| obstacle.path).collect();
