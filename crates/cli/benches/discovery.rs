@@ -84,7 +84,8 @@ fn sources(folder: &tempfile::TempDir) -> Sources {
 
 fn discover(catalog: &Catalog, wanted: &WorkflowId) -> Duration {
     let start = Instant::now();
-    let listed = catalog.list(None, &Filter::default(), workrail_model::tool::ToolSet::ALL).expect("they are listed");
+    let listed =
+        catalog.list(None, &Filter::default(), workrail_model::tool::ToolSet::ALL).expect("they are listed");
     assert!(listed.total > FEW, "everything is found");
     black_box(listed);
     black_box(catalog.compiled(wanted, None).expect("it can be started"));
