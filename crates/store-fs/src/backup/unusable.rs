@@ -15,12 +15,13 @@ pub(super) fn unusable(session: SessionId, error: CopyError) -> Result<UnusableS
         CopyError::Target(UpkeepError::Store(cause)) if is_about_session(session, &cause) => {
             (CopySide::Target, cause)
         }
-        error => return Err(error),
+        error @ (CopyError::NotABackup
+        | CopyError::NewerBackup { .. }
+        | CopyError::Busy
+        | CopyError::NotReadBack { .. }
+        | CopyError::Target(_)) => return Err(error),
     };
-    let kind = match &cause {
-        StoreError::Io(error) => error.kind,
-        _ => FsErrorKind::Io,
-    };
+    let kind = if let StoreError::Io(error) = &cause { error.kind } else { FsErrorKind::Io };
     Ok(UnusableSession { name: session.to_string(), side, kind, why: cause.to_string() })
 }
 

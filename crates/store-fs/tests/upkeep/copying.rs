@@ -35,7 +35,7 @@ impl Vanishing {
     }
 
     fn note_read(&self, path: &RelPath) {
-        let mut doomed = self.doomed.lock().unwrap();
+        let mut doomed = self.doomed.lock().expect("no test panics while it holds it");
         let Some(next) = doomed.as_mut().filter(|doomed| doomed.file == *path) else { return };
         next.reads_left -= 1;
         if next.reads_left == 0 {
