@@ -155,7 +155,7 @@ fn a_closed_data_directory_is_named_with_the_command_that_opens_it() {
     if !home.user().respects_permissions() {
         return;
     }
-    std::fs::set_permissions(home.data(), std::fs::Permissions::from_mode(0)).unwrap();
+    std::fs::set_permissions(home.data(), std::fs::Permissions::from_mode(0o000)).unwrap();
     let said = home.run(&["session", "list"]);
     assert_eq!(said.code, 1, "{said:?}");
     let command = format!("chmod u+rwx {}", home.data().display());

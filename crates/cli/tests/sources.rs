@@ -462,7 +462,7 @@ fn an_unreadable_project_folder_is_disclosed_when_another_file_has_the_id() {
     for closed in ["project/workflows/flow.json", "project/workflows"] {
         let path = home.root().join(closed);
         let open = fs::metadata(&path).unwrap().permissions();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0)).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o000)).unwrap();
         let mut server = home.client();
         let listed = server.call("list_workflows", json!({}));
         assert!(listed.text.contains("cannot be read"), "{closed}: {}", listed.text);

@@ -58,17 +58,25 @@ impl From<io::Error> for NoAnswer {
     fn from(error: io::Error) -> Self {
         let tls = error.get_ref().and_then(|cause| cause.downcast_ref::<rustls::Error>());
         match tls {
-            Some(rustls::Error::InvalidCertificate(cause)) => match cause {
-                CertificateError::Expired
-                | CertificateError::ExpiredContext { .. }
-                | CertificateError::NotValidYet
-                | CertificateError::NotValidYetContext { .. } => Self::OutdatedCertificate,
-                CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
-                    Self::OtherName
+            Some(rustls::Error::InvalidCertificate(cause)) => {
+                let is_outdated = matches!(
+                    cause,
+                    CertificateError::Expired
+                        | CertificateError::ExpiredContext { .. }
+                        | CertificateError::NotValidYet
+                        | CertificateError::NotValidYetContext { .. }
+                );
+                let is_for_another_name = matches!(
+                    cause,
+                    CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. }
+                );
+                match (is_outdated, is_for_another_name) {
+                    (true, _) => Self::OutdatedCertificate,
+                    (false, true) => Self::OtherName,
+                    // Whatever else is wrong with it, no trusted authority vouches for it.
+                    (false, false) => Self::UntrustedCertificate,
                 }
-                // Whatever else is wrong with it, no trusted authority vouches for it.
-                _ => Self::UntrustedCertificate,
-            },
+            }
             Some(_) | None => Self::Io(error),
         }
     }

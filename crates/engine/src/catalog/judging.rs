@@ -53,7 +53,12 @@ impl Catalog {
         }
         let mut interrupted = sources.interrupted.as_deref().map(error::sources_interrupted);
         if let Some(error) = &interrupted {
-            unusable.push(refused(Precedence::Project, "sources", None, &[error.message.clone()]));
+            unusable.push(refused(
+                Precedence::Project,
+                "sources",
+                None,
+                std::slice::from_ref(&error.message),
+            ));
         }
         let (bindings, broken_bindings) = match usable_bindings(bindings) {
             Ok(bindings) => (bindings, None),
