@@ -39,8 +39,9 @@ fn number(value: i64) -> Result<Activity, StoreError> {
 }
 
 impl ActivityCounter for PgStore {
-    /// A thread that holds a session gets the number that was reserved when it locked it. Does not wait for the disk: a number that a crash takes back was in no durable event, because committing an
-    /// event also makes everything before it durable.
+    /// A thread that holds a session gets the number that was reserved when it locked it. Does not wait for the disk:
+    /// a number that a crash takes back was in no durable event, because committing an event also makes everything
+    /// before it durable.
     fn next(&self) -> Result<Activity, StoreError> {
         self.loans.take_number().map_or_else(|| self.next_number(), Ok)
     }
