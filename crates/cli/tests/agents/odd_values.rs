@@ -129,7 +129,7 @@ fn an_odd_workflow_runs_everywhere_or_is_refused_at_once() {
 }
 
 #[test]
-fn the_suggested_call_for_an_earlier_value_works() {
+fn a_value_that_is_too_large_is_refused_when_it_is_sent_and_shortened_when_it_is_recorded() {
     let step = |id: &str, prompt: &str| json!({ "id": id, "title": id, "prompt": prompt });
     let steps = json!([step("a", "Do a."), step("show", &"{{b}}".repeat(13_000)), step("c", "Do c.")]);
     let source = json!({
@@ -141,12 +141,18 @@ fn the_suggested_call_for_an_earlier_value_works() {
     ] {
         let home = home_with(std::slice::from_ref(&source));
         let mut agent = Agent::of(&home);
-        let started = json!({ "workflowId": "team.shows", "context": { "b": value } });
-        let first = agent.done("start_workflow", started);
-        let refused = agent.follow(&first);
+        let first = agent.done("start_workflow", json!({ "workflowId": "team.shows" }));
+        let mut call = ack(&first, "done");
+        call["context"] = json!({ "b": value });
+        let refused = agent.call(CONTINUE, call);
         assert!(refused.is_error, "{}", refused.text);
         assert_text(&home, name, &refused.string("message"));
         let followed = agent.follow(&refused);
         assert_eq!((followed.is_error, followed.step()), (false, &json!("show")), "{}", followed.text);
+        // Sent with the start, it is recorded before a step shows it.
+        let recorded = json!({ "workflowId": "team.shows", "context": { "b": value } });
+        let first = agent.done("start_workflow", recorded);
+        let shown = agent.follow(&first);
+        assert_eq!((shown.is_error, shown.step()), (false, &json!("show")), "{}", shown.text);
     }
 }

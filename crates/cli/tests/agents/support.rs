@@ -44,13 +44,13 @@ fn databases() -> MutexGuard<'static, BTreeMap<PathBuf, String>> {
     DATABASES.lock().unwrap()
 }
 
-/// Everything durable in a database, named as in a data directory.
+/// Everything durable in a database, named as in a data directory. Without the activity counter: whoever locks a session
+/// uses up a number (G30).
 const ROWS: &str = "
 SELECT 'sessions/' || session || '/events/' || lpad(first_event::text, 8, '0') || '.jsonl', encode(events, 'hex') FROM workrail.segment
 UNION ALL SELECT 'sessions/' || id || '/head', encode(chain, 'hex') FROM workrail.session
 UNION ALL SELECT kind || 's/' || encode(sha256, 'hex'), encode(bytes, 'hex') FROM workrail.content
 UNION ALL SELECT 'sessions/' || session || '/wishes/' || run, encode(preferences, 'hex') FROM workrail.wish
-UNION ALL SELECT 'activity', lpad(to_hex(number), 16, '0') FROM workrail.activity
 UNION ALL SELECT 'keyring', encode(current, 'hex') FROM workrail.keyring";
 
 fn rows(cluster: &Cluster, home: &Home) -> BTreeMap<PathBuf, Vec<u8>> {
