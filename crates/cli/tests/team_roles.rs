@@ -53,8 +53,7 @@ const READING: &str = "
     challenge_for_preferences challenge_for_run challenge_for_setting challenge_for_trust challenge_to_enrol
     challenge_to_remove change_stamp check_label_counts check_workflow checks_of_run claimants compare current_form
     draw_nonce drew_nonce end_checks export export_without file_of_workflow find find_named find_part find_run find_runs
-    for_remote_agents
-    has_lost_sessions has_unindexed health index_appended index_appended_unless_busy indexing_after_replies
+    for_remote_agents has_lost_sessions has_unindexed health index_appended index_appended_unless_busy indexing_after_replies
     inspect_workflow is_kept kept_sessions keys keys_problem list_workflows log_in logged_in may need new new_key
     overview own_repository passkey_owner passkeys permit pinned_by_hash pinned_run pinned_workflow preferences_of
     raised_by raising_needs_passkey raising_new_runs_needs_passkey read_run readiness report reporting_to repository_of
@@ -185,6 +184,9 @@ fn administering() -> Vec<Row> {
         done("rotate_keys", ADMINISTER, |engine, _| engine.rotate_keys().map(drop)),
         // The keys are usable, so nobody replaces them.
         refused_later("new_keys", ADMINISTER, |engine, _| engine.new_keys().map(drop)),
+        refused_later("new_keys_for_encrypted", ADMINISTER, |engine, _| {
+            engine.new_keys_for_encrypted().map(drop)
+        }),
         done("reset_passkeys", ADMINISTER, |engine, _| engine.reset_passkeys()),
         done("import", ADMINISTER, |engine, scene| {
             engine.import(&mut Cursor::new(&scene.bundle), ImportMode::KeepIdIfFree).map(drop)

@@ -207,8 +207,11 @@ fn a_backup_without_keys_keeps_decisions_verifiable_and_restores_a_lost_log() {
     // A new machine.
     let fresh = home();
     fresh.done(&["store", "restore", backup]);
-    let verified = fresh.done(&["store", "verify", "--json"]).json();
+    let verified = fresh.run(&["store", "verify", "--json"]).json();
     assert_eq!(verified["counts"]["signedDecisions"], 1, "{verified}");
+    // The keys that the backup lacks are the only problem.
+    assert_eq!(verified["counts"]["problems"], 1, "{verified}");
+    assert_eq!(verified["problems"][0]["subject"], "keys/keyring.json", "{verified}");
     // The same machine, which lost only the log. Its keys prove that the backup is its own.
     stage.home.done(&["store", "backup", backup]);
     fs::remove_file(stage.home.data().join("keys/passkeys.jsonl")).unwrap();
