@@ -142,7 +142,7 @@ fn a_value_that_is_too_large_is_refused_when_it_is_sent_and_shortened_when_it_is
         let home = home_with(std::slice::from_ref(&source));
         let mut agent = Agent::of(&home);
         let first = agent.done("start_workflow", json!({ "workflowId": "team.shows" }));
-        let mut call = ack(&first, "done");
+        let mut call = ack(&first, "read the report of last week");
         call["context"] = json!({ "b": value });
         let refused = agent.call(CONTINUE, call);
         assert!(refused.is_error, "{}", refused.text);
