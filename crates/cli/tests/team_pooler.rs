@@ -28,6 +28,13 @@ fn steps_are_completed_with_one_connection_for_all_machines() {
             });
         }
     });
+    // An import holds its session while it writes.
+    let machine = Home::new(PROGRAM).with("WORKRAIL_STORE", &address);
+    let listed = machine.done(&["session", "list", "--json"]).json();
+    let session = listed["runs"][0]["sessionId"].as_str().unwrap().to_owned();
+    machine.done(&["session", "export", &session, "--output", "../out.json"]);
+    machine.done(&["session", "delete", &session, "--yes"]);
+    machine.done(&["session", "import", "../out.json"]);
     let verified = team.machine().done(&["store", "verify", "--json"]).json();
     assert_eq!(verified["counts"]["sessions"], MACHINES, "{verified}");
     assert_eq!(verified["counts"]["problems"], 0, "{verified}");

@@ -142,15 +142,16 @@ impl<S: Store> Engine<S> {
         checked: &ImportableBundle,
         identity: &ImportIdentity,
     ) -> Result<(), Box<ErrorEnvelope>> {
+        // The counter first: anything written after the import must have higher numbers than its events. Before the
+        // session is held: its holder waits for nothing else (G102). If the import fails, the gap means nothing.
+        if let Some(newest) = Activity::new(identity.newest_activity(checked)) {
+            self.store.raise_activity(newest).map_err(not_stored)?;
+        }
         let mut staging = Staging(self.store.stage(identity.session).map_err(not_stored)?);
         deliver(source, checked, identity, &mut staging).map_err(|stop| match stop {
             DeliveryError::Bundle(cause) => error::bundle(&cause),
             DeliveryError::Sink(cause) => not_stored(cause),
         })?;
-        // The counter first: anything written after the import must have higher numbers than its events.
-        if let Some(newest) = Activity::new(identity.newest_activity(checked)) {
-            self.store.raise_activity(newest).map_err(not_stored)?;
-        }
         staging.0.publish().map_err(not_stored)
     }
 }

@@ -17,6 +17,7 @@ use workrail_ports::session_store::StoreError;
 
 use crate::append::{self, EncodedSegment};
 use crate::content::kind_name;
+use crate::error::StatementError;
 use crate::log::{self, Position, ReadRange};
 use crate::open::PgStore;
 use crate::transaction::{Purpose, Transaction};
@@ -113,20 +114,23 @@ impl StagedSession for StagedPgImport<'_> {
     }
 }
 
+fn exists(transaction: &mut Transaction<'_>, session: SessionId) -> Result<bool, StatementError> {
+    let (id, sql) = (session.to_string(), "SELECT 1 FROM workrail.session WHERE id = $1");
+    transaction.query_opt(sql, &[(&id, Type::TEXT)]).map(|row| row.is_some())
+}
+
 impl SessionImport for PgStore {
     type Staged<'a> = StagedPgImport<'a>;
 
     fn is_taken(&self, session: SessionId) -> Result<bool, StoreError> {
-        let id = session.to_string();
-        let sql = "SELECT 1 FROM workrail.session WHERE id = $1";
-        let row =
-            self.within(Purpose::Reading, |transaction| transaction.query_opt(sql, &[(&id, Type::TEXT)]));
-        row.map(|row| row.is_some()).map_err(|failed| failed.of_session(FsOp::Read, session))
+        self.within(Purpose::Reading, |transaction| exists(transaction, session))
+            .map_err(|failed| failed.of_session(FsOp::Read, session))
     }
 
     fn stage(&self, session: SessionId) -> Result<StagedPgImport<'_>, StoreError> {
-        let transaction = self.lock_in_database(session)?;
-        if self.is_taken(session)? {
+        let mut transaction = self.lock_in_database(session)?;
+        // In the same transaction: who holds a session waits for no second connection (G102).
+        if exists(&mut transaction, session).map_err(|failed| failed.of_session(FsOp::Read, session))? {
             return Err(StoreError::AlreadyExists { session });
         }
         Ok(StagedPgImport { session, transaction, head: Position::start() })

@@ -168,6 +168,18 @@ fn a_backup_keeps_keys_that_the_store_lost() {
     let said = home.run(&["store", "backup", place]);
     assert_eq!(said.code, 0, "{said:?}");
     assert!(!backup.path().join("keys/keyring.replaced-2").exists());
+
+    // After the next rotation, the backup's older key is in no keyring of the store.
+    let older = fs::read(backup.path().join("keys/keyring.json")).unwrap();
+    assert_eq!(home.run(&["store", "keys", "rotate", "--yes"]).code, 0);
+    assert_eq!(home.run(&["store", "backup", place]).code, 0);
+    assert_eq!(fs::read(backup.path().join("keys/keyring.replaced-2")).unwrap(), older);
+
+    // A disk that gives its own permissions to every file does not make the same keys look like others.
+    let open = fs::Permissions::from_mode(0o644);
+    fs::set_permissions(backup.path().join("keys/keyring.json"), open).unwrap();
+    assert_eq!(home.run(&["store", "backup", place]).code, 0);
+    assert!(!backup.path().join("keys/keyring.replaced-3").exists());
 }
 
 /// Broke: a backup without usable keys looked complete.

@@ -128,13 +128,14 @@ impl SessionState {
         }
         let touched = self.fold(event)?;
         self.next_index = index.plus(1);
-        self.last_activity = event.activity.or(self.last_activity);
+        // In a database, servers that race for a session may record their numbers in another order.
+        self.last_activity = event.activity.max(self.last_activity);
         if let Some(at) = &event.at {
             self.last_at = Some(at.clone());
         }
         if let Some(run) = event.scope.run().and_then(|run| self.runs.get_mut(run)) {
             run.reopen_or_close(event);
-            run.last_activity = event.activity.or(run.last_activity);
+            run.last_activity = event.activity.max(run.last_activity);
             if let Some(at) = &event.at {
                 run.last_at = Some(at.clone());
             }

@@ -509,9 +509,9 @@ fn append_segment<F: FileSystem>(
 
 /// Removes the segments beyond the target's log that an interrupted copy left.
 fn remove_orphans<F: FileSystem>(fs: &F, session: SessionId, known: &LoadedLog) -> Result<(), FsError> {
-    let begins = format!("{:08}-", known.cursor.next_event_index.get());
+    let next = known.cursor.next_event_index.get();
     for entry in load::list_events(fs, session)? {
-        if entry.name.starts_with(&begins)
+        if layout::segment_indexes(&entry.name).is_some_and(|(first, _)| first == next)
             && let Some(path) = layout::events(session).child(&entry.name)
         {
             fs.remove_file(&path)?;

@@ -111,8 +111,9 @@ impl<F: FileSystem> LocalStore<F> {
         let is_known = match backup.peek() {
             Ok(None) => true,
             // After a rotation the old key is still accepted.
-            Ok(Some(theirs)) => ours.in_order().any(|key| *key == theirs.current),
-            Err(_) => false,
+            Ok(Some(theirs)) => theirs.in_order().all(|key| ours.in_order().any(|own| own == key)),
+            // Keys with other permissions, as some disks give to all files, may still be the same.
+            Err(_) => is_same_keyring(self.fs(), backup.fs()),
         };
         if is_known {
             return Ok((copy_keyring(self.fs(), backup.fs())?, None));
@@ -193,9 +194,19 @@ fn copy_keyring<F: FileSystem>(from: &F, to: &F) -> Result<KeysCopy, CopyError> 
     Ok(KeysCopy::Copied)
 }
 
-/// Copies the target's keyring to a name that nothing replaces; `None` if it cannot be read, so that it holds no keys.
+fn is_same_keyring<F: FileSystem>(one: &F, other: &F) -> bool {
+    let bytes = |fs: &F| fs.read(&layout::keyring(), 0, KEYRING_BYTES_MAX).ok();
+    bytes(one).is_some() && bytes(one) == bytes(other)
+}
+
+/// Copies the target's keyring to a name that nothing replaces; `None` if there are no keys in its place.
 fn keep_keyring_aside<F: FileSystem>(fs: &F) -> Result<Option<String>, CopyError> {
-    let Ok(bytes) = fs.read(&layout::keyring(), 0, KEYRING_BYTES_MAX) else { return Ok(None) };
+    let bytes = match fs.read(&layout::keyring(), 0, KEYRING_BYTES_MAX) {
+        Ok(bytes) => bytes,
+        Err(error) if holds_no_keys(&error) => return Ok(None),
+        // A failing disk does not justify replacing keys.
+        Err(error) => return Err(target(error)),
+    };
     let mut number = 1;
     while fs.stat(&layout::keyring_replaced(number)).is_ok() {
         number += 1;
@@ -205,6 +216,10 @@ fn keep_keyring_aside<F: FileSystem>(fs: &F) -> Result<Option<String>, CopyError
     let _lock = lock.ok_or(CopyError::Busy)?;
     put(fs, &layout::keyring_temp(), &aside, &bytes)?;
     Ok(Some(aside.to_string()))
+}
+
+fn holds_no_keys(error: &FsError) -> bool {
+    matches!(error.kind, FsErrorKind::NotFound | FsErrorKind::WrongKind | FsErrorKind::TooLarge { .. })
 }
 
 /// Copies settings kept in the data directory; a restore never replaces existing ones.
