@@ -27,7 +27,7 @@ const ANSWER_WAIT: Duration = Duration::from_secs(300);
 /// Servers that share a store.
 #[derive(Debug)]
 pub struct Fleet {
-    servers: Vec<Server>,
+    servers: Vec<FleetServer>,
     tokens: Vec<String>,
     /// Something strikes after every so many answers, so that agents get on however slow the machine is.
     answers_per_strike: usize,
@@ -40,7 +40,7 @@ pub struct Fleet {
 }
 
 #[derive(Debug)]
-struct Server {
+struct FleetServer {
     machine: Home,
     running: Mutex<Http>,
     /// Changes with every restart. Locked only to copy it.
@@ -67,7 +67,7 @@ pub struct Counts {
 
 /// How one attempt at a call ended.
 #[derive(Debug)]
-enum Attempt {
+enum CallAttempt {
     Answered(Box<ToolReply>),
     /// The server does not run.
     NotConnected,
@@ -88,7 +88,7 @@ impl Fleet {
     pub fn start(machines: Vec<Home>, tokens: usize, answers_per_strike: usize) -> (Self, Strikes) {
         let token = |number| access_token(&machines[0], &format!("agent-{number}"), "agent");
         let tokens = (0..tokens).map(token).collect();
-        let servers = machines.into_iter().map(Server::start).collect();
+        let servers = machines.into_iter().map(FleetServer::start).collect();
         let (strikes, receiver) = sync_channel(1);
         let (outage, counts) = (RwLock::default(), Counts::default());
         let next_strike = AtomicUsize::new(answers_per_strike);
@@ -109,10 +109,10 @@ impl Fleet {
     pub fn call(&self, agent: usize, from: usize, tool: &str, arguments: &Value) -> ToolReply {
         for at in from.. {
             match self.attempt(agent, at % self.servers.len(), tool, arguments) {
-                Attempt::Answered(reply) => return *reply,
-                Attempt::NotConnected => thread::yield_now(),
-                Attempt::Cut => self.wait_for_outage(),
-                Attempt::Refused { after } => {
+                CallAttempt::Answered(reply) => return *reply,
+                CallAttempt::NotConnected => thread::yield_now(),
+                CallAttempt::Cut => self.wait_for_outage(),
+                CallAttempt::Refused { after } => {
                     self.wait_for_outage();
                     // A client does as it is asked: without this, agents that are refused would call all the time.
                     thread::sleep(after);
@@ -130,16 +130,16 @@ impl Fleet {
     /// Makes a call once; `None` if it was not answered.
     pub fn call_once(&self, agent: usize, at: usize, tool: &str, arguments: &Value) -> Option<ToolReply> {
         match self.attempt(agent, at % self.servers.len(), tool, arguments) {
-            Attempt::Answered(reply) => Some(*reply),
-            Attempt::NotConnected | Attempt::Cut | Attempt::Refused { .. } => None,
+            CallAttempt::Answered(reply) => Some(*reply),
+            CallAttempt::NotConnected | CallAttempt::Cut | CallAttempt::Refused { .. } => None,
         }
     }
 
-    fn attempt(&self, agent: usize, at: usize, tool: &str, arguments: &Value) -> Attempt {
+    fn attempt(&self, agent: usize, at: usize, tool: &str, arguments: &Value) -> CallAttempt {
         let server = &self.servers[at];
         let (headers, body) = tool_request(&self.tokens[agent % self.tokens.len()], tool, arguments);
         let address = server.address.read().unwrap().clone();
-        let Ok(mut stream) = TcpStream::connect(&address) else { return Attempt::NotConnected };
+        let Ok(mut stream) = TcpStream::connect(&address) else { return CallAttempt::NotConnected };
         let answer = send(&mut stream, &address, &headers, &body).and_then(|()| {
             server.in_flight.fetch_add(1, Ordering::Relaxed);
             let in_flight = self.counts.in_flight.fetch_add(1, Ordering::Relaxed) + 1;
@@ -155,15 +155,15 @@ impl Fleet {
             Err(error) => {
                 let is_late = matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut);
                 assert!(!is_late, "a call was not answered: {tool}");
-                Attempt::Cut
+                CallAttempt::Cut
             }
             Ok(answer) => read(&answer),
         };
         match attempt {
-            Attempt::Cut => drop(self.counts.cut.fetch_add(1, Ordering::Relaxed)),
-            Attempt::Refused { .. } => drop(self.counts.refused.fetch_add(1, Ordering::Relaxed)),
-            Attempt::Answered(_) => drop(self.counts.answered.fetch_add(1, Ordering::Relaxed)),
-            Attempt::NotConnected => {}
+            CallAttempt::Cut => drop(self.counts.cut.fetch_add(1, Ordering::Relaxed)),
+            CallAttempt::Refused { .. } => drop(self.counts.refused.fetch_add(1, Ordering::Relaxed)),
+            CallAttempt::Answered(_) => drop(self.counts.answered.fetch_add(1, Ordering::Relaxed)),
+            CallAttempt::NotConnected => {}
         }
         attempt
     }
@@ -235,7 +235,7 @@ impl Fleet {
     }
 }
 
-impl Server {
+impl FleetServer {
     fn start(machine: Home) -> Self {
         let running = serve(&machine);
         let address = RwLock::new(running.address.clone());
@@ -268,22 +268,22 @@ fn receive(stream: &mut TcpStream) -> Result<HttpResponse, Error> {
     Ok(HttpResponse { status, head, body: body.to_owned() })
 }
 
-fn read(answer: &HttpResponse) -> Attempt {
+fn read(answer: &HttpResponse) -> CallAttempt {
     match answer.status {
         // Too many requests, or no answer from the store.
         429 | 503 => {
             let seconds = answer.head.lines().find_map(|line| line.strip_prefix("retry-after: "));
             let seconds = seconds.map_or(0, |seconds| seconds.parse().unwrap());
-            return Attempt::Refused { after: Duration::from_secs(seconds) };
+            return CallAttempt::Refused { after: Duration::from_secs(seconds) };
         }
         status => assert_eq!(status, 200, "{}", answer.body),
     }
     let reply = ToolReply::read(&answer.body);
     let retry = &reply.structured["retry"];
     match reply.is_error && retry["kind"].as_str().is_some_and(|kind| kind.starts_with("retryable")) {
-        true => {
-            Attempt::Refused { after: Duration::from_millis(retry["afterMs"].as_u64().unwrap_or_default()) }
-        }
-        false => Attempt::Answered(Box::new(reply)),
+        true => CallAttempt::Refused {
+            after: Duration::from_millis(retry["afterMs"].as_u64().unwrap_or_default()),
+        },
+        false => CallAttempt::Answered(Box::new(reply)),
     }
 }

@@ -25,8 +25,8 @@ pub use output::{
     ValidationFact, check_output,
 };
 pub use position::{
-    PositionError, PositionNumbers, Positions, Progress, StepPosition, completed_steps, contradicts_parent,
-    position,
+    PositionError, PositionNumbers, Positions, SnapshotProgress, StepPosition, completed_steps,
+    contradicts_parent, position,
 };
 pub(crate) use scope::step_scope;
 pub(crate) use trace::skipped;

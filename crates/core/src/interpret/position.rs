@@ -13,7 +13,7 @@ use workrail_model::snapshot::{CompletedSteps, EngineState, Pending};
 
 /// How far a snapshot's run is.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Progress {
+pub enum SnapshotProgress {
     /// No step was selected yet. A node always has one, or is complete.
     NotStarted,
     /// Steps are left, but none is selected: nothing could ever continue the run.
@@ -25,7 +25,7 @@ pub enum Progress {
 /// Where a snapshot is: the waiting step and the position in each loop around it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct StepPosition {
-    pub progress: Progress,
+    pub progress: SnapshotProgress,
     /// From the outermost loop inwards, each with the position in its body.
     pub loops: Vec<(LoopId, u32)>,
 }
@@ -79,10 +79,12 @@ pub fn position(state: &EngineState) -> (StepPosition, PositionNumbers) {
         EngineState::Init | EngineState::Complete { .. } => &[],
     };
     let progress = match state {
-        EngineState::Init => Progress::NotStarted,
-        EngineState::Complete { .. } => Progress::Complete,
-        EngineState::Running { pending: Pending::None, .. } => Progress::WaitsAtNothing,
-        EngineState::Running { pending: Pending::Some { step }, .. } => Progress::At(step.step_id.clone()),
+        EngineState::Init => SnapshotProgress::NotStarted,
+        EngineState::Complete { .. } => SnapshotProgress::Complete,
+        EngineState::Running { pending: Pending::None, .. } => SnapshotProgress::WaitsAtNothing,
+        EngineState::Running { pending: Pending::Some { step }, .. } => {
+            SnapshotProgress::At(step.step_id.clone())
+        }
     };
     let step_position = StepPosition {
         progress,
@@ -151,12 +153,12 @@ impl<'a> Positions<'a> {
     ) -> Result<(), PositionError> {
         let workflow = self.workflow;
         match &step_position.progress {
-            Progress::NotStarted => return Err(PositionError::NotStarted),
-            Progress::WaitsAtNothing => return Err(PositionError::WaitsAtNothing),
-            Progress::At(step) if workflow.step(step).is_none() => {
+            SnapshotProgress::NotStarted => return Err(PositionError::NotStarted),
+            SnapshotProgress::WaitsAtNothing => return Err(PositionError::WaitsAtNothing),
+            SnapshotProgress::At(step) if workflow.step(step).is_none() => {
                 return Err(PositionError::UnknownStep { step: step.clone() });
             }
-            Progress::At(_) | Progress::Complete => {}
+            SnapshotProgress::At(_) | SnapshotProgress::Complete => {}
         }
         let mut around: Option<&PlanItem> = None;
         for (position, (loop_id, body_index)) in step_position.loops.iter().enumerate() {
@@ -196,7 +198,7 @@ impl<'a> Positions<'a> {
         step_position: &StepPosition,
         around: Option<&PlanItem>,
     ) -> Result<(), PositionError> {
-        let Progress::At(step) = &step_position.progress else { return Ok(()) };
+        let SnapshotProgress::At(step) = &step_position.progress else { return Ok(()) };
         let is_here = match around {
             None => self.top_steps.contains(step),
             Some(PlanItem::Step { step_id }) => step_id == step,

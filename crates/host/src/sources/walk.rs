@@ -129,7 +129,7 @@ pub(super) struct FolderWalk<'s> {
     seen: BTreeSet<(Precedence, Utf8PathBuf)>,
     /// Every folder that was read.
     pub(super) folders: Vec<Utf8PathBuf>,
-    pub(super) completeness: Completeness,
+    pub(super) completeness: WalkCompleteness,
     files: usize,
     entries: usize,
     now: SystemTime,
@@ -137,7 +137,7 @@ pub(super) struct FolderWalk<'s> {
 
 /// Whether everything that exists was seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Completeness {
+pub(super) enum WalkCompleteness {
     All,
     /// Something could not be read. That may change without any report.
     Part,
@@ -156,7 +156,7 @@ impl<'s> FolderWalk<'s> {
             listing,
             seen: BTreeSet::new(),
             folders: Vec::new(),
-            completeness: Completeness::All,
+            completeness: WalkCompleteness::All,
             files: 0,
             entries: 0,
             now: SystemTime::now(),
@@ -363,13 +363,13 @@ impl<'s> FolderWalk<'s> {
 
     /// The search ends early, for now: what was not seen may exist.
     pub(super) fn interrupt(&mut self, shown: &str, detail: &str) {
-        self.completeness = Completeness::Part;
+        self.completeness = WalkCompleteness::Part;
         self.listing.interrupted.get_or_insert_with(|| format!("{shown}: {detail}"));
     }
 
     /// A problem that may hide workflow files.
     pub(super) fn unseen(&mut self, root: &Root, reference: &str, text: String, fix: &str) {
-        self.completeness = Completeness::Part;
+        self.completeness = WalkCompleteness::Part;
         if self.listing.problems.len() < PROBLEMS_MAX {
             let scope = ProblemScope::Unseen { folder_position: root.position };
             let named = problem(root.precedence, reference, text, fix);

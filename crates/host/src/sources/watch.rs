@@ -14,7 +14,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use workrail_ports::workflow_source::{ListingId, SourceListing};
 
 use super::change_feed::ChangeFeed;
-use super::walk::Completeness;
+use super::walk::WalkCompleteness;
 
 /// How long the absence of reports is trusted.
 const TRUSTED: Duration = Duration::from_secs(60);
@@ -30,13 +30,13 @@ pub(super) struct Walked {
     pub(super) listing: SourceListing,
     /// Every folder that was read.
     pub(super) folders: Vec<Utf8PathBuf>,
-    pub(super) completeness: Completeness,
+    pub(super) completeness: WalkCompleteness,
 }
 
 impl Walked {
     /// Whether the listing is worth remembering: what could not be read may become readable without any report.
     fn is_lasting(&self) -> bool {
-        self.completeness == Completeness::All && self.listing.interrupted.is_none()
+        self.completeness == WalkCompleteness::All && self.listing.interrupted.is_none()
     }
 }
 
