@@ -39,11 +39,16 @@ fn number(value: i64) -> Result<Activity, StoreError> {
 }
 
 impl ActivityCounter for PgStore {
-    /// A thread that holds a session gets the number that was reserved when it locked it. Does not wait for the disk:
+    /// A thread that holds a session gets the number that it reserved before it locked it. Does not wait for the disk:
     /// a number that a crash takes back was in no durable event, because committing an event also makes everything
     /// before it durable.
     fn next(&self) -> Result<Activity, StoreError> {
         self.loans.take_number().map_or_else(|| self.next_number(), Ok)
+    }
+
+    fn reserve(&self) -> Result<(), StoreError> {
+        self.loans.reserve(self.reserved_number()?);
+        Ok(())
     }
 }
 
@@ -54,9 +59,9 @@ impl PgStore {
         number(row.map_err(|error| failed(&error))?.map_or(-1, |row| row.get(0)))
     }
 
-    /// A number for a session that is about to be locked. `None` if the server cannot write, such as one with a full disk:
+    /// A number for the session that this thread is about to lock. `None` if the server cannot write, such as one with a full disk:
     /// the holder may only want to read.
-    pub(crate) fn reserved_number(&self) -> Result<Option<Activity>, StoreError> {
+    fn reserved_number(&self) -> Result<Option<Activity>, StoreError> {
         let row = self.apart(Purpose::WritingLoosely, |transaction| transaction.query_opt(NEXT, &[]));
         match row {
             Ok(row) => number(row.map_or(-1, |row| row.get(0))).map(Some),

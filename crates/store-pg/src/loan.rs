@@ -14,12 +14,31 @@ use crate::connection::Connection;
 
 /// The connections that locked sessions lend, each to the thread that locked it.
 #[derive(Default)]
-pub(crate) struct Loans(Mutex<Vec<(ThreadId, Arc<Loan>)>>);
+pub(crate) struct Loans {
+    lent: Mutex<Vec<(ThreadId, Arc<Loan>)>>,
+    /// Activity numbers of threads that are about to lock a session, at most one for each.
+    reserved: Mutex<Vec<(ThreadId, Activity)>>,
+}
 
 impl Loans {
     fn all(&self) -> MutexGuard<'_, Vec<(ThreadId, Arc<Loan>)>> {
         // Each change is one push or one removal.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.lent.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes the number that was reserved for the session that this thread locks now.
+    pub(crate) fn take_reserved(&self) -> Option<Activity> {
+        let mut reserved = self.reserved.lock().unwrap_or_else(PoisonError::into_inner);
+        let own = thread::current().id();
+        let at = reserved.iter().position(|(id, _)| *id == own)?;
+        Some(reserved.swap_remove(at).1)
+    }
+
+    pub(crate) fn reserve(&self, number: Option<Activity>) {
+        let own = thread::current().id();
+        let mut reserved = self.reserved.lock().unwrap_or_else(PoisonError::into_inner);
+        reserved.retain(|(id, _)| *id != own);
+        reserved.extend(number.map(|number| (own, number)));
     }
 
     /// Lends a connection in an open transaction to this thread.

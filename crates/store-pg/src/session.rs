@@ -68,16 +68,9 @@ impl PgStore {
     }
 
     /// Locks a session and validates the part that this process has not seen. The flag says whether the session exists.
-    fn admit(
-        &self,
-        session: SessionId,
-        reservation: NumberReservation,
-    ) -> Result<(LockedPgSession<'_>, bool), StoreError> {
+    fn admit(&self, session: SessionId) -> Result<(LockedPgSession<'_>, bool), StoreError> {
+        let number = self.loans.take_reserved();
         let turn = self.take_turn(session)?;
-        let number = match reservation {
-            NumberReservation::One => self.reserved_number()?,
-            NumberReservation::Nothing => None,
-        };
         let mut transaction = self.lock_in_database(session)?;
         let base = self.validated().get(&session).copied().unwrap_or_else(Position::start);
         let since = (base != Position::start()).then_some(base.cursor);
@@ -107,14 +100,6 @@ impl PgStore {
         };
         Ok((locked, exists))
     }
-}
-
-/// Whether an activity number is reserved before the session is locked, for the append under the lock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum NumberReservation {
-    One,
-    /// A new session comes with its first events.
-    Nothing,
 }
 
 fn lock_key(purpose: &[u8], names: &[&str]) -> i64 {
@@ -253,14 +238,14 @@ impl SessionStore for PgStore {
     type Locked<'a> = LockedPgSession<'a>;
 
     fn create(&self, session: SessionId) -> Result<LockedPgSession<'_>, StoreError> {
-        match self.admit(session, NumberReservation::Nothing)? {
+        match self.admit(session)? {
             (_, true) => Err(StoreError::AlreadyExists { session }),
             (locked, false) => Ok(locked),
         }
     }
 
     fn lock(&self, session: SessionId) -> Result<LockedPgSession<'_>, StoreError> {
-        match self.admit(session, NumberReservation::One)? {
+        match self.admit(session)? {
             (locked, true) => Ok(locked),
             (_, false) => Err(StoreError::NotFound { session }),
         }

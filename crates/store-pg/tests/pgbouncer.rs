@@ -123,6 +123,7 @@ fn the_holder_of_a_session_needs_no_second_connection() {
     let keys = store.load_or_create().unwrap();
     store.create(session).unwrap().append(made[0].plan()).unwrap();
 
+    store.reserve().unwrap();
     let mut locked = store.lock(session).unwrap();
     assert_eq!(store.pending_preferences(session, run).unwrap(), None);
     assert_eq!(store.peek().unwrap(), Some(keys.clone()));

@@ -124,7 +124,6 @@ fn another_tenant_finds_nothing_by_any_query() {
     let session = fill(&database, &open(&database.address()), &made);
 
     let other = open(&database.of_tenant("elsewhere").address());
-    // First: locking a session reserves a number.
     assert_eq!(other.newest_activity().map(|activity| activity.get()), Ok(0));
     sessions_are_not_found(&other, session);
     content_is_not_found(&other, &made);
@@ -245,6 +244,7 @@ fn without_rows(other: &PgStore, session: SessionId, keys: &Keyring) {
     other.clear_pending_preferences(session, RunId::from_bits(RUN), &pending()).unwrap();
     other.invalidate(session).unwrap();
     other.raise_activity(Activity::new(99).unwrap()).unwrap();
+    other.reserve().unwrap();
     assert_eq!(other.adopt(keys), Ok(KeysCopy::Copied));
     assert!(matches!(other.replace(), Err(KeyringError::Usable { .. })));
     assert!(matches!(other.replace_encrypted(), Err(KeyringError::Usable { .. })));
