@@ -55,16 +55,19 @@ impl ActivityCounter for PgStore {
 impl PgStore {
     /// Always on a connection of its own: the counter's row would stay locked as long as a session.
     fn next_number(&self) -> Result<Activity, StoreError> {
-        let row = self.apart(Purpose::WritingLoosely, |transaction| transaction.query_opt(NEXT, &[]));
-        number(row.map_err(|error| failed(&error))?.map_or(-1, |row| row.get(0)))
+        self.drawn().map_err(|error| failed(&error)).and_then(number)
     }
 
-    /// A number for the session that this thread is about to lock. `None` if the server cannot write, such as one with a full disk:
-    /// the holder may only want to read.
+    fn drawn(&self) -> Result<i64, StatementError> {
+        let row = self.apart(Purpose::WritingLoosely, |transaction| transaction.query_opt(NEXT, &[]))?;
+        Ok(row.map_or(-1, |row| row.get(0)))
+    }
+
+    /// A number for the session that this thread is about to lock. `None` if the server cannot write, such as one with a
+    /// full disk: the holder may only want to read.
     fn reserved_number(&self) -> Result<Option<Activity>, StoreError> {
-        let row = self.apart(Purpose::WritingLoosely, |transaction| transaction.query_opt(NEXT, &[]));
-        match row {
-            Ok(row) => number(row.map_or(-1, |row| row.get(0))).map(Some),
+        match self.drawn() {
+            Ok(drawn) => number(drawn).map(Some),
             Err(error @ StatementError::Database(_)) if !error.is_lost() => Ok(None),
             Err(error) => Err(failed(&error)),
         }
