@@ -324,7 +324,7 @@ fn signing_keys_are_encrypted_if_a_wrapping_key_is_given() {
     assert!(!again.contains("started without the key"), "{again}");
 }
 
-/// G119: a machine without the right key is told about the key, and does not replace what the others use.
+/// G119: on a machine without the right key, the error names the key, and the keys of the others are not replaced.
 #[test]
 fn keys_that_this_machine_cannot_decrypt_are_replaced_only_by_name() {
     const KEY: &str = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";

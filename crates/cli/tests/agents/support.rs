@@ -44,8 +44,8 @@ fn databases() -> MutexGuard<'static, BTreeMap<PathBuf, String>> {
     DATABASES.lock().unwrap()
 }
 
-/// Everything durable in a database, named as in a data directory. Without the activity counter: whoever locks a session
-/// uses up a number (G30).
+/// Everything durable in a database, named as in a data directory. The activity counter is left out: each call that locks
+/// a session uses up a number (G30).
 const ROWS: &str = "
 SELECT 'sessions/' || session || '/events/' || lpad(first_event::text, 8, '0') || '.jsonl', encode(events, 'hex') FROM workrail.segment
 UNION ALL SELECT 'sessions/' || id || '/head', encode(chain, 'hex') FROM workrail.session

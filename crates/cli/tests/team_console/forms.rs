@@ -190,7 +190,7 @@ fn challenges() -> Vec<(&'static str, Form)> {
 const NO_DIGEST: &str = "sha256:0000000000000000000000000000000000000000000000000000000000000000";
 const NO_FILE: &str = "/edit/0000000000000000000000000000000000000000000000000000000000000000";
 
-/// Those about the server's machine are refused whoever sends them.
+/// Those about the server's machine are refused for every role.
 fn forms_of_settings() -> Vec<(&'static str, Form)> {
     vec![
         ("AdministrationForm::Set", |_| {
