@@ -232,10 +232,6 @@ impl ActivityCounter for AnyStore {
     fn next(&self) -> Result<Activity, StoreError> {
         either!(self, store => store.next())
     }
-
-    fn reserve(&self) -> Result<(), StoreError> {
-        either!(self, store => store.reserve())
-    }
 }
 
 impl ProjectionCache for AnyStore {

@@ -104,7 +104,6 @@ impl<S: Store> Engine<S> {
         session: SessionId,
         use_it: impl FnOnce(&mut HeldSession<'_, S::Locked<'_>>) -> Result<T, Box<ErrorEnvelope>>,
     ) -> Result<T, Box<ErrorEnvelope>> {
-        self.store.reserve().map_err(error::store)?;
         let mut held =
             self.store.lock(session).inspect_err(|cause| self.counts.failed(cause)).map_err(error::store)?;
         let entry = self.folded.entry(session);

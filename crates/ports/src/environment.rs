@@ -53,10 +53,4 @@ impl ApprovalSettings for RequiredProof {
 pub trait ActivityCounter: Send + Sync {
     /// The next number: larger than any this store has handed out (G7).
     fn next(&self) -> Result<Activity, StoreError>;
-
-    /// Prepares the next number of this thread, before it locks a session: who holds a session should wait for nothing
-    /// else. Most counters have nothing to prepare.
-    fn reserve(&self) -> Result<(), StoreError> {
-        Ok(())
-    }
 }

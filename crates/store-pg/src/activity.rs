@@ -1,6 +1,7 @@
-//! The activity number: one row per tenant, incremented in its own transaction (G7).
+//! The activity number: the tenant's base plus the next value of a sequence, drawn without a lock (G7).
 
 use postgres_types::Type;
+use tokio_postgres::Row;
 use workrail_model::event::Activity;
 use workrail_ports::environment::ActivityCounter;
 use workrail_ports::file_system::{FsError, FsErrorKind, FsOp, RelPath};
@@ -12,11 +13,17 @@ use crate::transaction::Purpose;
 
 const ERROR_PATH: &str = "activity";
 
-const NEXT: &str = "INSERT INTO workrail.activity (tenant, number) VALUES (current_setting('workrail.tenant'), 1) \
-                    ON CONFLICT (tenant) DO UPDATE SET number = activity.number + 1 RETURNING number";
+const NEXT: &str =
+    "SELECT coalesce((SELECT base FROM workrail.activity), 0) + nextval('workrail.activity_sequence')";
 
-const RAISE: &str = "INSERT INTO workrail.activity (tenant, number) VALUES (current_setting('workrail.tenant'), $1) \
-                     ON CONFLICT (tenant) DO UPDATE SET number = greatest(activity.number, $1)";
+/// The last value of the sequence may have been drawn by another tenant, which only makes this larger.
+const LAST: &str =
+    "SELECT coalesce((SELECT base FROM workrail.activity), 0) + last_value FROM workrail.activity_sequence";
+
+/// The sequence only grows, so every later number is above `$1`.
+const RAISE: &str = "INSERT INTO workrail.activity (tenant, base) \
+                     SELECT current_setting('workrail.tenant'), greatest(0, $1 - last_value) FROM workrail.activity_sequence \
+                     ON CONFLICT (tenant) DO UPDATE SET base = greatest(activity.base, excluded.base)";
 
 fn failed(failed: &StatementError) -> StoreError {
     match failed {
@@ -38,45 +45,23 @@ fn number(value: i64) -> Result<Activity, StoreError> {
     })
 }
 
-impl ActivityCounter for PgStore {
-    /// A thread that holds a session gets the number that it reserved before it locked it. Does not wait for the disk:
-    /// a number that a crash takes back was in no durable event, because committing an event also makes everything
-    /// before it durable.
-    fn next(&self) -> Result<Activity, StoreError> {
-        self.loans.take_number().map_or_else(|| self.next_number(), Ok)
-    }
+/// The number in the only row of an answer.
+fn drawn(answer: Result<Option<Row>, StatementError>) -> Result<Activity, StoreError> {
+    let row = answer.map_err(|error| failed(&error))?;
+    number(row.map_or(-1, |row| row.get(0)))
+}
 
-    fn reserve(&self) -> Result<(), StoreError> {
-        self.loans.reserve(self.reserved_number()?);
-        Ok(())
+impl ActivityCounter for PgStore {
+    /// Does not wait for the disk: a number that a crash takes back was in no durable event, because committing an event
+    /// also makes everything before it durable.
+    fn next(&self) -> Result<Activity, StoreError> {
+        drawn(self.with_session(Purpose::WritingLoosely, |transaction| transaction.query_opt(NEXT, &[])))
     }
 }
 
 impl PgStore {
-    /// Always on a connection of its own: the counter's row would stay locked as long as a session.
-    fn next_number(&self) -> Result<Activity, StoreError> {
-        self.drawn().map_err(|error| failed(&error)).and_then(number)
-    }
-
-    fn drawn(&self) -> Result<i64, StatementError> {
-        let row = self.apart(Purpose::WritingLoosely, |transaction| transaction.query_opt(NEXT, &[]))?;
-        Ok(row.map_or(-1, |row| row.get(0)))
-    }
-
-    /// A number for the session that this thread is about to lock. `None` if the server cannot write, such as one with a
-    /// full disk: the holder may only want to read.
-    fn reserved_number(&self) -> Result<Option<Activity>, StoreError> {
-        match self.drawn() {
-            Ok(drawn) => number(drawn).map(Some),
-            Err(error @ StatementError::Database(_)) if !error.is_lost() => Ok(None),
-            Err(error) => Err(failed(&error)),
-        }
-    }
-
     pub(crate) fn counted_so_far(&self) -> Result<Activity, StoreError> {
-        let sql = "SELECT number FROM workrail.activity";
-        let row = self.within(Purpose::Reading, |transaction| transaction.query_opt(sql, &[]));
-        number(row.map_err(|error| failed(&error))?.map_or(0, |row| row.get(0)))
+        drawn(self.within(Purpose::Reading, |transaction| transaction.query_opt(LAST, &[])))
     }
 
     pub(crate) fn raise_counter(&self, at_least: Activity) -> Result<(), StoreError> {

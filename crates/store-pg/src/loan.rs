@@ -2,13 +2,12 @@
 //!
 //! A thread that keeps one connection and waits for another can wait forever: a pooler shares few connections among
 //! all processes, and each of them may be held by such a thread. So everything that a thread does while its session's
-//! transaction is open happens in that transaction. A read leaves it open. A write commits it, which ends the lock like
-//! an append does: a later append locks again, and is refused if another process wrote in between.
+//! transaction is open happens in that transaction. A read leaves it open, and so does a write that belongs to the next
+//! append. Any other write commits it, which ends the lock like an append does: a later append locks again, and is refused
+//! if another process wrote in between.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
-
-use workrail_model::event::Activity;
 
 use crate::connection::Connection;
 
@@ -16,8 +15,6 @@ use crate::connection::Connection;
 #[derive(Default)]
 pub(crate) struct Loans {
     lent: Mutex<Vec<(ThreadId, Arc<Loan>)>>,
-    /// Activity numbers of threads that are about to lock a session, at most one for each.
-    reserved: Mutex<Vec<(ThreadId, Activity)>>,
 }
 
 impl Loans {
@@ -26,24 +23,9 @@ impl Loans {
         self.lent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes the number that was reserved for the session that this thread locks now.
-    pub(crate) fn take_reserved(&self) -> Option<Activity> {
-        let mut reserved = self.reserved.lock().unwrap_or_else(PoisonError::into_inner);
-        let own = thread::current().id();
-        let at = reserved.iter().position(|(id, _)| *id == own)?;
-        Some(reserved.swap_remove(at).1)
-    }
-
-    pub(crate) fn reserve(&self, number: Option<Activity>) {
-        let own = thread::current().id();
-        let mut reserved = self.reserved.lock().unwrap_or_else(PoisonError::into_inner);
-        reserved.retain(|(id, _)| *id != own);
-        reserved.extend(number.map(|number| (own, number)));
-    }
-
     /// Lends a connection in an open transaction to this thread.
-    pub(crate) fn lend(&self, connection: Option<Connection>, number: Option<Activity>) -> Arc<Loan> {
-        let loan = Arc::new(Loan(Mutex::new(LoanState { connection, number })));
+    pub(crate) fn lend(&self, connection: Option<Connection>) -> Arc<Loan> {
+        let loan = Arc::new(Loan(Mutex::new(connection)));
         self.all().push((thread::current().id(), Arc::clone(&loan)));
         loan
     }
@@ -54,49 +36,30 @@ impl Loans {
 
     /// The last loan to this thread whose transaction is open, with its connection.
     pub(crate) fn take(&self) -> Option<(Arc<Loan>, Connection)> {
-        self.of_this_thread().into_iter().rev().find_map(|loan| {
+        let own = thread::current().id();
+        let lent = self.all();
+        lent.iter().rev().filter(|(id, _)| *id == own).find_map(|(_, loan)| {
             let connection = loan.take()?;
-            Some((loan, connection))
+            Some((Arc::clone(loan), connection))
         })
     }
-
-    /// The activity number that was reserved for this thread, while its session's transaction is open.
-    pub(crate) fn take_number(&self) -> Option<Activity> {
-        self.of_this_thread().into_iter().rev().find_map(|loan| loan.take_number())
-    }
-
-    fn of_this_thread(&self) -> Vec<Arc<Loan>> {
-        let own = thread::current().id();
-        self.all().iter().filter(|(id, _)| *id == own).map(|(_, loan)| Arc::clone(loan)).collect()
-    }
 }
 
-/// The connection of one locked session.
-pub(crate) struct Loan(Mutex<LoanState>);
-
-struct LoanState {
-    /// In an open transaction that holds the session's lock. `None` while it is used, and after the transaction ended.
-    connection: Option<Connection>,
-    /// Reserved before the session was locked: the counter's row must not stay locked until the append.
-    number: Option<Activity>,
-}
+/// The connection of one locked session, in an open transaction that holds the session's lock. `None` while it is used,
+/// and after the transaction ended.
+pub(crate) struct Loan(Mutex<Option<Connection>>);
 
 impl Loan {
-    fn state(&self) -> MutexGuard<'_, LoanState> {
+    fn connection(&self) -> MutexGuard<'_, Option<Connection>> {
         // Each change is one assignment.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn take(&self) -> Option<Connection> {
-        self.state().connection.take()
+        self.connection().take()
     }
 
     pub(crate) fn put(&self, connection: Option<Connection>) {
-        self.state().connection = connection;
-    }
-
-    fn take_number(&self) -> Option<Activity> {
-        let mut state = self.state();
-        state.connection.is_some().then(|| state.number.take()).flatten()
+        *self.connection() = connection;
     }
 }

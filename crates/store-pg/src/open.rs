@@ -74,7 +74,7 @@ pub enum OpenError {
     #[error(
         "the schema `workrail` belongs to the role `{owner}`, and the connection is made as `{role}`. Connect as `{owner}`; or \
          restore the backup with `pg_restore --no-owner --role={role}`; or run `ALTER SCHEMA workrail OWNER TO {role}` \
-         and the same `ALTER ... OWNER TO` for every table and function in it"
+         and the same `ALTER ... OWNER TO` for every table, sequence and function in it"
     )]
     ForeignSchema { owner: String, role: String },
 }
@@ -178,24 +178,26 @@ impl PgStore {
         purpose: Purpose,
         work: impl FnOnce(&mut Transaction<'_>) -> Result<T, StatementError>,
     ) -> Result<T, StatementError> {
-        if purpose == Purpose::Reading
-            && let Some((loan, connection)) = self.loans.take()
-        {
-            let mut transaction = Transaction::resumed(&self.writers, connection);
-            let done = work(&mut transaction);
-            loan.put(transaction.suspended());
-            return done;
+        match purpose {
+            Purpose::Reading => self.with_session(purpose, work),
+            Purpose::Writing | Purpose::WritingLoosely => committed(self.begin(purpose)?, work),
         }
-        committed(self.begin(purpose)?, work)
     }
 
-    /// Runs one short transaction on a connection of its own, also while this thread holds a session.
-    pub(crate) fn apart<T>(
+    /// Like `within`, but the transaction of a session that this thread holds stays open. What `work` writes is then
+    /// committed by the session's next append, and rolled back without one.
+    pub(crate) fn with_session<T>(
         &self,
         purpose: Purpose,
         work: impl FnOnce(&mut Transaction<'_>) -> Result<T, StatementError>,
     ) -> Result<T, StatementError> {
-        committed(Transaction::begin(&self.others, &self.tenant, purpose)?, work)
+        let Some((loan, connection)) = self.loans.take() else {
+            return committed(Transaction::begin(&self.others, &self.tenant, purpose)?, work);
+        };
+        let mut transaction = Transaction::resumed(&self.writers, connection);
+        let done = work(&mut transaction);
+        loan.put(transaction.suspended());
+        done
     }
 }
 

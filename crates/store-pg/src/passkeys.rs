@@ -1,5 +1,5 @@
 //! The passkey log of a tenant, and separately the digest of its last line, which reveals a truncated or deleted log
-//! (G98). Both change in one transaction.
+//! (G98). Both change in one transaction, together with the session whose decision a passkey signed (G97).
 
 use postgres_types::Type;
 use workrail_model::digest::Sha256;
@@ -58,28 +58,44 @@ fn head_of(log: &[u8]) -> Option<Vec<u8>> {
     Some(Sha256::of(last).to_string().into_bytes())
 }
 
-fn store(transaction: &mut Transaction<'_>, log: &[u8]) -> Result<(), PasskeyLogError> {
-    if log.len() as u64 > PASSKEY_LOG_BYTES_MAX {
-        return Err(PasskeyLogError::Full);
-    }
-    transaction.query(STORE_LOG, &[(&log, Type::BYTEA)]).map_err(write_failed)?;
+fn store(transaction: &mut Transaction<'_>, log: &[u8]) -> Result<(), StatementError> {
+    transaction.query(STORE_LOG, &[(&log, Type::BYTEA)])?;
     if let Some(head) = head_of(log) {
-        transaction.query(STORE_HEAD, &[(&head, Type::BYTEA)]).map_err(write_failed)?;
+        transaction.query(STORE_HEAD, &[(&head, Type::BYTEA)])?;
     }
     Ok(())
 }
 
+/// A new log, and the old one if it has to be moved aside.
+struct LogChange {
+    log: Vec<u8>,
+    aside: Option<Vec<u8>>,
+}
+
 impl PgStore {
-    /// Changes the log under the lock; returns once the change is durable.
+    /// Changes the log under the lock. If this thread holds a session, the change is committed by the session's next
+    /// append; otherwise at once.
     fn change_passkeys(
         &self,
-        change: impl FnOnce(&mut Transaction<'_>, StoredPasskeys) -> Result<(), PasskeyLogError>,
+        change: impl FnOnce(StoredPasskeys) -> Result<LogChange, PasskeyLogError>,
     ) -> Result<(), PasskeyLogError> {
-        let mut transaction = self.begin(Purpose::Writing).map_err(write_failed)?;
-        transaction.batch(keys::LOCK).map_err(write_failed)?;
-        let found = stored(&mut transaction).map_err(|error| failed(FsOp::Read, &error))?;
-        change(&mut transaction, found)?;
-        transaction.commit().map_err(write_failed)
+        let changed = self.with_session(Purpose::Writing, |transaction| {
+            transaction.batch(keys::LOCK)?;
+            let change = match change(stored(transaction)?) {
+                Ok(change) if change.log.len() as u64 > PASSKEY_LOG_BYTES_MAX => {
+                    return Ok(Err(PasskeyLogError::Full));
+                }
+                Ok(change) => change,
+                Err(refused) => return Ok(Err(refused)),
+            };
+            if let Some(aside) = change.aside {
+                let digest = Sha256::of(&aside);
+                let digest = digest.as_bytes().as_slice();
+                transaction.query(SET_ASIDE, &[(&digest, Type::BYTEA), (&aside, Type::BYTEA)])?;
+            }
+            store(transaction, &change.log).map(Ok)
+        });
+        changed.map_err(write_failed)?
     }
 }
 
@@ -91,8 +107,8 @@ impl PasskeyReader for PgStore {
 
 impl PasskeyLog for PgStore {
     fn append_passkey(&self, seen: &StoredPasskeys, line: &[u8]) -> Result<(), PasskeyLogError> {
-        self.change_passkeys(|transaction, found| match found.log == seen.log {
-            true => store(transaction, &[&found.log, line].concat()),
+        self.change_passkeys(|found| match found.log == seen.log {
+            true => Ok(LogChange { log: [&found.log, line].concat(), aside: None }),
             false => Err(PasskeyLogError::Changed),
         })
     }
@@ -103,18 +119,13 @@ impl PasskeyLog for PgStore {
         sound_bytes: usize,
         line: &[u8],
     ) -> Result<(), PasskeyLogError> {
-        self.change_passkeys(|transaction, found| {
+        self.change_passkeys(|found| {
             if found != *damaged {
                 return Err(PasskeyLogError::Changed);
             }
-            if !found.log.is_empty() {
-                let digest = Sha256::of(&found.log);
-                let parameters =
-                    [(&digest.as_bytes().as_slice() as _, Type::BYTEA), (&found.log as _, Type::BYTEA)];
-                transaction.query(SET_ASIDE, &parameters).map_err(write_failed)?;
-            }
             let sound = found.log.get(..sound_bytes).unwrap_or_default();
-            store(transaction, &[sound, line].concat())
+            let log = [sound, line].concat();
+            Ok(LogChange { log, aside: Some(found.log).filter(|aside| !aside.is_empty()) })
         })
     }
 }

@@ -69,7 +69,6 @@ impl PgStore {
 
     /// Locks a session and validates the part that this process has not seen. The flag says whether the session exists.
     fn admit(&self, session: SessionId) -> Result<(LockedPgSession<'_>, bool), StoreError> {
-        let number = self.loans.take_reserved();
         let turn = self.take_turn(session)?;
         let mut transaction = self.lock_in_database(session)?;
         let base = self.validated().get(&session).copied().unwrap_or_else(Position::start);
@@ -91,7 +90,7 @@ impl PgStore {
         let locked = LockedPgSession {
             store: self,
             session,
-            loan: self.loans.lend(transaction.suspended(), number),
+            loan: self.loans.lend(transaction.suspended()),
             turn,
             head,
             base,

@@ -1,4 +1,5 @@
-//! The passkey log in a database: appended to by one writer at a time, and reported when it is missing (G98).
+//! The passkey log in a database: appended to by one writer at a time, and reported when it is missing (G98). The use of
+//! a passkey is recorded with the decision that it signed, or not at all (G97).
 
 #[expect(dead_code, reason = "other tests use more of it")]
 mod support;
@@ -6,6 +7,8 @@ mod support;
 use workrail_model::digest::Sha256;
 use workrail_model::limits::PASSKEY_LOG_BYTES_MAX;
 use workrail_ports::passkeys::{PasskeyLog, PasskeyLogError, PasskeyReader, StoredPasskeys};
+use workrail_ports::session_store::{LockedSession, SessionStore};
+use workrail_testkit::history::{Step, plans};
 
 use support::{TestDatabase, open};
 
@@ -70,4 +73,32 @@ fn a_damaged_log_is_moved_aside_and_its_intact_part_kept() {
     assert_eq!(store.passkey_log(), Ok(expected));
     let aside = "SELECT convert_from(bytes, 'UTF8') FROM workrail.passkey_log_aside";
     assert_eq!(database.cluster.sql(&database.name, aside), "sound\ntorn");
+}
+
+#[test]
+fn the_use_of_a_passkey_is_recorded_with_the_append_of_the_session_that_is_held() {
+    let Some(database) = TestDatabase::new() else { return };
+    let (store, other) = (open(&database.address()), open(&database.address()));
+    let made = plans(1, &[Step::Advance; 2]);
+    let session = made[0].events[0].session_id;
+    store.create(session).unwrap().append(made[0].plan()).unwrap();
+
+    // Nothing is appended: the same assertion can be used again.
+    let mut locked = store.lock(session).unwrap();
+    store.append_passkey(&StoredPasskeys::default(), b"refused\n").unwrap();
+    assert_eq!(other.passkey_log(), Ok(StoredPasskeys::default()), "not before the append");
+    let stale = plans(1, &[Step::Advance; 2]).pop().unwrap();
+    assert!(locked.append(stale.plan()).is_err(), "it does not continue the log");
+    drop(locked);
+    assert_eq!(store.passkey_log(), Ok(StoredPasskeys::default()));
+
+    let mut locked = store.lock(session).unwrap();
+    store.append_passkey(&StoredPasskeys::default(), b"used\n").unwrap();
+    // A log that has changed is refused without giving up the session.
+    let changed = store.append_passkey(&StoredPasskeys::default(), b"twice\n");
+    assert_eq!(changed, Err(PasskeyLogError::Changed));
+    locked.append(made[1].plan()).unwrap();
+    drop(locked);
+    let expected = StoredPasskeys { log: b"used\n".to_vec(), head: head(b"used") };
+    assert_eq!(other.passkey_log(), Ok(expected));
 }

@@ -15,6 +15,7 @@ use workrail_ports::content::ContentStore;
 use workrail_ports::control::{PendingPreferencesReader, PendingPreferencesStore};
 use workrail_ports::environment::ActivityCounter;
 use workrail_ports::keyring::KeyringStore;
+use workrail_ports::passkeys::{PasskeyLog, PasskeyReader};
 use workrail_ports::session_store::{Appended, LockedSession, SessionReader, SessionStore, StoreError};
 use workrail_store_pg::{DatabaseAddress, PgStore};
 use workrail_testkit::conformance::StoreUnderTest;
@@ -123,19 +124,19 @@ fn the_holder_of_a_session_needs_no_second_connection() {
     let keys = store.load_or_create().unwrap();
     store.create(session).unwrap().append(made[0].plan()).unwrap();
 
-    store.reserve().unwrap();
     let mut locked = store.lock(session).unwrap();
     assert_eq!(store.pending_preferences(session, run).unwrap(), None);
     assert_eq!(store.peek().unwrap(), Some(keys.clone()));
     let missing = BlobRef::of(b"nowhere");
     assert!(store.blob(missing).is_err(), "a piece that does not exist");
     let first = store.next().unwrap();
+    store.append_passkey(&store.passkey_log().unwrap(), b"one\n").unwrap();
     assert_eq!(store.read(session, None).unwrap().events, made[0].events);
     let rival = pooled.database.cluster.count(
         &pooled.database.name,
         "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND mode = 'ExclusiveLock'",
     );
-    assert!(rival > 0, "reads leave the lock in place");
+    assert!(rival > 0, "reads, numbers and passkeys leave the lock in place");
     locked.append(made[1].plan()).unwrap();
     assert!(store.next().unwrap() > first);
     drop(locked);

@@ -115,11 +115,11 @@ fn a_newer_schema_is_refused_and_left_alone() {
     drop(open(&database.address()));
     database.cluster.sql(&database.name, "INSERT INTO workrail.schema_version (version) VALUES (99)");
     let address = database.cluster.address(&database.name, ROLE, "here");
-    assert_eq!(refusal(&address, None), OpenError::NewerSchema { found: 99, known: 5 });
+    assert_eq!(refusal(&address, None), OpenError::NewerSchema { found: 99, known: 6 });
     let versions = database
         .cluster
         .sql(&database.name, "SELECT string_agg(version::text, ' ') FROM workrail.schema_version");
-    assert_eq!(versions, "1 2 3 4 5 99");
+    assert_eq!(versions, "1 2 3 4 5 6 99");
 }
 
 #[test]
@@ -130,7 +130,7 @@ fn stores_opened_at_once_create_the_tables_once() {
             scope.spawn(|| open(&database.address()));
         }
     });
-    assert_eq!(database.cluster.sql(&database.name, "SELECT count(*) FROM workrail.schema_version"), "5");
+    assert_eq!(database.cluster.sql(&database.name, "SELECT count(*) FROM workrail.schema_version"), "6");
 }
 
 #[test]

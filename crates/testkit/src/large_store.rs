@@ -107,7 +107,7 @@ impl SessionTemplate {
         cluster.copy_in(database, segments, rows);
         let newest = format!(
             "INSERT INTO workrail.activity VALUES ('{tenant}', {copies}) \
-             ON CONFLICT (tenant) DO UPDATE SET number = greatest(activity.number, {copies})"
+             ON CONFLICT (tenant) DO UPDATE SET base = greatest(activity.base, {copies})"
         );
         cluster.sql(database, &newest);
         let id = |number| SessionId::from_bits(numbered(self.session.bits(), number));

@@ -44,14 +44,14 @@ fn databases() -> MutexGuard<'static, BTreeMap<PathBuf, String>> {
     DATABASES.lock().unwrap()
 }
 
-/// Everything durable in a database, named as in a data directory. The activity counter is left out: each call that locks
-/// a session uses up a number (G30).
+/// Everything durable in a database, named as in a data directory.
 const ROWS: &str = "
 SELECT 'sessions/' || session || '/events/' || lpad(first_event::text, 8, '0') || '.jsonl', encode(events, 'hex') FROM workrail.segment
 UNION ALL SELECT 'sessions/' || id || '/head', encode(chain, 'hex') FROM workrail.session
 UNION ALL SELECT kind || 's/' || encode(sha256, 'hex'), encode(bytes, 'hex') FROM workrail.content
 UNION ALL SELECT 'sessions/' || session || '/wishes/' || run, encode(preferences, 'hex') FROM workrail.wish
-UNION ALL SELECT 'keyring', encode(current, 'hex') FROM workrail.keyring";
+UNION ALL SELECT 'keyring', encode(current, 'hex') FROM workrail.keyring
+UNION ALL SELECT 'activity', lpad(to_hex(last_value), 16, '0') FROM workrail.activity_sequence";
 
 fn rows(cluster: &Cluster, home: &Home) -> BTreeMap<PathBuf, Vec<u8>> {
     let database = databases().get(&home.data()).unwrap().clone();
