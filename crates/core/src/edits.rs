@@ -33,7 +33,7 @@ impl AllowedEdits {
         Some(Self { own: rule.allow.clone(), declared })
     }
 
-    pub fn is_none_allowed(&self) -> bool {
+    pub(crate) fn is_none_allowed(&self) -> bool {
         self.globs().next().is_none()
     }
 

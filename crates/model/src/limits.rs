@@ -75,13 +75,13 @@ pub const CONTROL_BYTES_MAX: u64 = 1024 * 1024;
 /// Paths that an event lists; more are counted, or kept in the content store.
 pub const EVIDENCE_PATHS_MAX: usize = 50;
 /// A longer path is counted, not listed.
-pub const EVIDENCE_PATH_BYTES_MAX: usize = 512;
+pub(crate) const EVIDENCE_PATH_BYTES_MAX: usize = 512;
 /// A command as the host's hook saw it.
-pub const EVIDENCE_COMMAND_BYTES_MAX: usize = 1024;
+pub(crate) const EVIDENCE_COMMAND_BYTES_MAX: usize = 1024;
 /// The end of a check's output, in the event and in a blocker's reply.
 pub const EVIDENCE_TAIL_BYTES_MAX: usize = 2048;
 /// An observed command's output, as far as its hook keeps it.
-pub const EVIDENCE_OUTPUT_BYTES_MAX: usize = 8 * 1024;
+pub(crate) const EVIDENCE_OUTPUT_BYTES_MAX: usize = 8 * 1024;
 /// The program and arguments of a check.
 pub const EVIDENCE_ARGUMENTS_MAX: usize = 64;
 pub const EVIDENCE_ARGUMENT_BYTES_MAX: usize = 1024;

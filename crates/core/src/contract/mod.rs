@@ -9,7 +9,7 @@ use workrail_model::compiled::CompiledContract;
 
 /// How the submitted artifacts fit a contract.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ContractFit {
+pub(crate) enum ContractFit {
     Valid,
     /// None of the contract's kind; these kinds were submitted instead.
     Missing {

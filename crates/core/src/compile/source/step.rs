@@ -1,6 +1,7 @@
 //! Steps: standard and parallel ones, and the choice between the kinds.
 
 use workrail_model::compiled::{FunctionCall, FunctionDefinition, ModelTier, Requiredness};
+use workrail_model::limits::CHECKS_PER_STEP_MAX;
 
 use super::super::diagnostic::Code;
 use super::super::document::DocumentNode;
@@ -111,7 +112,7 @@ authored! {
         /// Which files may be edited while the step is pending. Absent: the step does not restrict edits.
         edits "edits": EditsSource, optional;
         /// Commands that WorkRail runs when the step is submitted, before the run goes on.
-        checks "checks": List<CheckSource, 0, 10>, default;
+        checks "checks": List<CheckSource, 0, CHECKS_PER_STEP_MAX>, default;
         /// How well the result of the step must be known. Absent: the agent's word is enough.
         evidence "evidence": EvidenceSource, optional;
         /// Whether the step can be completed without notes.
