@@ -5,6 +5,8 @@
 use std::fs;
 
 use serde_json::{Value, json};
+use workrail_core::derive;
+use workrail_core::resume::terms;
 use workrail_testkit::home::Home;
 use workrail_testkit::mcp_client::ToolReply;
 use workrail_testkit::postgres::{Cluster, ROLE};
@@ -322,4 +324,46 @@ fn a_password_in_the_option_leads_to_where_it_can_be_given() {
     assert_eq!(refused.code, 2, "{}", refused.err);
     assert!(refused.err.contains("WORKRAIL_STORE_PASSWORD_FILE"), "{}", refused.err);
     assert!(!refused.err.contains("config edit") && !refused.err.contains("hunter2"), "{}", refused.err);
+}
+
+/// The key is looked up in the index. A run of a version that did not record its key is found by reading every summary.
+#[test]
+fn a_key_that_started_a_run_starts_none_in_another_session() {
+    let Some(team) = Team::new(PROGRAM) else { return };
+    let machine = team.machine();
+    let mut client = machine.client();
+    let parents = ["one", "two"].map(|goal| start(&machine, &mut client, goal));
+    let alone = json!({ "workflowId": "wr.small_change", "goal": GOAL, "idempotencyKey": "child" });
+    let child = |parent: &ToolReply| {
+        let mut call = alone.clone();
+        call["parent"] = json!(parent.string("stateToken"));
+        call
+    };
+    let started = client.call("start_workflow", child(&parents[0]));
+    assert!(!started.is_error, "{}", started.text);
+    let elsewhere = [child(&parents[1]), alone.clone()];
+    let assert_refused = || {
+        let mut fresh = machine.client();
+        for call in &elsewhere {
+            let refused = fresh.call("start_workflow", call.clone());
+            assert!(refused.is_error && refused.text.contains(&label_of(&started)), "{}", refused.text);
+        }
+        let again = fresh.call("start_workflow", child(&parents[0]));
+        assert_eq!(label_of(&again), label_of(&started));
+    };
+    assert_refused();
+
+    let known = terms::of_start_key(derive::start_key_digest("child"));
+    let unknown = terms::of_unknown_start_key();
+    let [from, to] = [known, unknown].map(|term| format!("{:016x}", term.swap_bytes()));
+    let (known, unknown) = (known.cast_signed(), unknown.cast_signed());
+    let older = format!(
+        "UPDATE workrail.session_summary SET terms = array_replace(terms, {known}, {unknown}),
+             summary = decode(replace(encode(summary, 'hex'), '{from}', '{to}'), 'hex') WHERE {known} = ANY (terms);
+         UPDATE workrail.indexed_term SET term = {unknown} WHERE term = {known}"
+    );
+    team.cluster.sql(&team.database, &older);
+    let changed = format!("SELECT count(*) FROM workrail.indexed_term WHERE term = {unknown}");
+    assert_eq!(team.cluster.sql(&team.database, &changed), "1");
+    assert_refused();
 }

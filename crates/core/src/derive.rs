@@ -56,6 +56,11 @@ pub fn keyed_run_id(session: SessionId, key: &str) -> RunId {
     RunId::from_bits(bits_80("workrail/run/keyed/1", &[&session.bits(), key.as_bytes()]))
 }
 
+/// What the record of a start keeps of its idempotency key: by it, the run is found in any session.
+pub fn start_key_digest(key: &str) -> Sha256 {
+    digest("workrail/start-key/1", &[key.as_bytes()])
+}
+
 /// The node at which a run starts.
 pub fn root_node_id(run: RunId) -> NodeId {
     NodeId::from_bits(bits_80("workrail/node/root/1", &[&run.bits()]))

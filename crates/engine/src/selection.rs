@@ -8,6 +8,7 @@ use workrail_core::label::RunLabel;
 use workrail_core::overview::{ListQuery, Stage};
 use workrail_core::resume::{RecentRuns, ResumeQuery, terms};
 use workrail_core::summary::{self, stage_number};
+use workrail_model::digest::Sha256;
 use workrail_model::error::ErrorEnvelope;
 use workrail_model::id::{RunId, SessionId};
 use workrail_ports::cache::{Count, IfAbsent, IndexAnswer, IndexQuery};
@@ -42,6 +43,13 @@ impl SummarySelection<'_> {
         match &self.known {
             SelectedSummaries::All(all) => (all.healthy() + all.unhealthy.len()) as u64,
             SelectedSummaries::Found { sessions, .. } => *sessions,
+        }
+    }
+
+    fn is_everything(&self) -> bool {
+        match self.known {
+            SelectedSummaries::All(_) => true,
+            SelectedSummaries::Found { .. } => false,
         }
     }
 
@@ -100,6 +108,12 @@ pub(crate) fn about_label(label: RunLabel) -> IndexQuery {
     IndexQuery { terms: vec![terms::of_label(label)], ..IndexQuery::default() }
 }
 
+/// The runs that were started with an idempotency key, and some of those whose key is unknown.
+fn about_start_key(key_digest: Sha256) -> IndexQuery {
+    let terms = vec![terms::of_start_key(key_digest), terms::of_unknown_start_key()];
+    IndexQuery { terms, ..IndexQuery::default() }
+}
+
 impl<'a> Reading<'a> {
     /// Everything that a query needs, and maybe more; `progress` receives how many of the sessions that must be read
     /// are done.
@@ -112,6 +126,20 @@ impl<'a> Reading<'a> {
             Some(selection) => Ok(selection),
             None => self.all_summaries(progress),
         }
+    }
+
+    /// The summaries of all runs that may have been started with a key. Those of older versions do not name theirs: while
+    /// there is one, every summary is read.
+    pub(crate) fn summaries_of_start_key(
+        &self,
+        key_digest: Sha256,
+    ) -> Result<SummarySelection<'a>, Box<ErrorEnvelope>> {
+        let found = self.summaries_about(&about_start_key(key_digest), &mut |_, _| {})?;
+        let is_unknown = |key| key == terms::of_unknown_start_key();
+        if found.is_everything() || !found.runs().any(|card| card.start_key.is_some_and(is_unknown)) {
+            return Ok(found);
+        }
+        self.all_summaries(&mut |_, _| {})
     }
 
     /// Every summary.

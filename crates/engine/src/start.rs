@@ -4,7 +4,7 @@ use std::sync::{Arc, PoisonError};
 
 use serde_json::{Value, json};
 use workrail_core::decide::observe::ObservedFact;
-use workrail_core::decide::start::{Start, Started, StartedRun, start};
+use workrail_core::decide::start::{RepeatableStart, Start, Started, StartedRun, start};
 use workrail_core::derive;
 use workrail_core::label::RunLabel;
 use workrail_core::project::SessionState;
@@ -141,8 +141,7 @@ impl<S: Store> Engine<S> {
         keyed: &Keyed,
     ) -> Result<(), Box<ErrorEnvelope>> {
         let own = target.keyed_session(&keyed.key);
-        let reading = self.reading();
-        let known = reading.summaries()?;
+        let known = self.reading().summaries_of_start_key(derive::start_key_digest(&keyed.key))?;
         let used = known.runs().filter(|card| card.session != own).find_map(|card| {
             let run = card.run()?;
             (run == derive::keyed_run_id(card.session, &keyed.key)).then_some(run)
@@ -357,7 +356,10 @@ impl<S: Store> Engine<S> {
             tree: prepared.tree.clone(),
             other_runs: self.reading().other_runs(facts, prepared.run),
             notices: prepared.notices.clone(),
-            repeatable: keyed.map(|keyed| keyed.request_digest),
+            repeatable: keyed.map(|keyed| RepeatableStart {
+                request_digest: keyed.request_digest,
+                key_digest: derive::start_key_digest(&keyed.key),
+            }),
             tools: self.environment.tools,
             site: &self.site,
             minting: self.minting(Act::Work)?,

@@ -1,4 +1,4 @@
-//! With a hundred times as many sessions, resuming and listing take about as long, because they use an index (G127).
+//! With a hundred times as many sessions, resuming, listing and starting take about as long, because they use an index (G127).
 
 use std::time::{Duration, Instant};
 
@@ -23,6 +23,7 @@ struct Large {
     database: String,
     label: String,
     number: String,
+    starts: u32,
 }
 
 impl Large {
@@ -52,7 +53,7 @@ impl Large {
         let middle = runs.len() / 2;
         let (label, number) = (RunLabel::of(runs[middle].1).to_string(), format!("{:0>7}", middle + 1));
         let server = home.client();
-        Self { home, server, database, label, number }
+        Self { home, server, database, label, number, starts: 0 }
     }
 
     fn resume(&mut self, arguments: Value) -> Duration {
@@ -63,8 +64,21 @@ impl Large {
         taken
     }
 
+    fn keyed_start(&mut self) -> Duration {
+        self.starts += 1;
+        let key = format!("key-{}", self.starts);
+        let begin = Instant::now();
+        let started = self.server.call(
+            "start_workflow",
+            json!({ "workflowId": "team.long", "goal": "More.", "idempotencyKey": key }),
+        );
+        let taken = begin.elapsed();
+        assert!(!started.is_error, "{}", started.text);
+        taken
+    }
+
     /// By words, one of them rare; by a label; by words that every run contains; without any words.
-    fn times(&mut self) -> [Duration; 6] {
+    fn times(&mut self) -> [Duration; 7] {
         let (words, label) = (format!("login {}", self.number), self.label.clone());
         let by_words = self.resume(json!({ "query": words }));
         let by_label = self.resume(json!({ "run": label }));
@@ -78,17 +92,19 @@ impl Large {
         let found = fresh.call("resume_session", json!({ "query": words }));
         assert!(found.text.contains(&self.number), "{}", found.text);
         fresh.close();
-        [by_words, by_label, by_common_words, by_nothing, listed, begin.elapsed()]
+        let fresh_found = begin.elapsed();
+        [by_words, by_label, by_common_words, by_nothing, listed, fresh_found, self.keyed_start()]
     }
 }
 
-const NAMES: [&str; 6] = [
+const NAMES: [&str; 7] = [
     "resume_session by words",
     "resume_session by label",
     "resume_session by a word of every run",
     "resume_session with an empty query",
     "session list",
     "a new server and resume_session",
+    "start_workflow with an idempotency key",
 ];
 
 #[test]
@@ -111,7 +127,7 @@ fn figure_resuming_and_listing_many_sessions() {
     }
     let mut worst: f64 = 0.0;
     for (at, name) in NAMES.into_iter().enumerate() {
-        let middle_of = |times: &[[Duration; 6]]| middle(times.iter().map(|round| round[at]).collect());
+        let middle_of = |times: &[[Duration; 7]]| middle(times.iter().map(|round| round[at]).collect());
         let (with_few, with_many) = (middle_of(&small_times), middle_of(&large_times));
         let ratio = with_many.as_secs_f64() / with_few.as_secs_f64();
         println!(

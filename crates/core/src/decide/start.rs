@@ -55,12 +55,21 @@ pub struct Start<'a> {
     /// Notices for the reply about the id that the caller used.
     pub notices: Vec<Warning>,
     /// Identifies the request if the caller may repeat the start: then the reply is recorded with it (G30).
-    pub repeatable: Option<Sha256>,
+    pub repeatable: Option<RepeatableStart>,
     /// The tools that the server offers.
     pub tools: ToolSet,
     /// Where the agent works.
     pub site: &'a AgentSite,
     pub minting: Minting,
+}
+
+/// What identifies a start that its caller may repeat.
+#[derive(Clone, Copy, Debug)]
+pub struct RepeatableStart {
+    /// Of its arguments.
+    pub request_digest: Sha256,
+    /// Of its idempotency key.
+    pub key_digest: Sha256,
 }
 
 /// A start that is ready to be appended.
@@ -93,7 +102,7 @@ pub fn start(command: Start<'_>) -> Result<Started, DecideError> {
     let on_run = Scope::Run(run);
     let on_root = Scope::Node(run, root);
     let recorded = match command.repeatable {
-        Some(request_digest) => Some((request_digest, Attachment::blob(reply.to_canonical()?))),
+        Some(repeatable) => Some((repeatable, Attachment::blob(reply.to_canonical()?))),
         None => None,
     };
 
@@ -111,8 +120,9 @@ pub fn start(command: Start<'_>) -> Result<Started, DecideError> {
             workflow_source_ref: BoundedText::clip(command.source_ref),
             workflow_source_digest: command.source_digest,
             parent: command.parent,
-            keyed: recorded.as_ref().map(|(request_digest, stored)| KeyedStart {
-                request_digest: Some(*request_digest),
+            keyed: recorded.as_ref().map(|(repeatable, stored)| KeyedStart {
+                request_digest: Some(repeatable.request_digest),
+                key_digest: Some(repeatable.key_digest),
                 reply_ref: stored.blob_ref(),
             }),
         }),

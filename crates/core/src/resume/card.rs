@@ -8,7 +8,7 @@ use workrail_model::name::WorkflowId;
 use workrail_model::reply::without_markers;
 use workrail_model::text::truncate_with_marker;
 
-use super::{ResumeQuery, Words};
+use super::{ResumeQuery, Words, terms};
 use crate::label::RunLabel;
 use crate::overview::{Stage, stage};
 use crate::project::{OutputState, RunState, SessionState};
@@ -40,6 +40,8 @@ pub struct RunCard {
     pub session: SessionId,
     pub at: Option<CardPosition>,
     pub activity: Option<Activity>,
+    /// The term of its idempotency key, if it was started with one.
+    pub start_key: Option<u64>,
     pub git_branch: Option<Box<str>>,
     pub git_head_sha: Option<Box<str>>,
     pub stage: Stage,
@@ -70,6 +72,7 @@ pub fn cards(facts: &SessionState, content: &dyn ContentReader) -> Vec<RunCard> 
         session: facts.session_id(),
         at: None,
         activity: facts.last_activity(),
+        start_key: None,
         git_branch: observed(ObservationKey::GitBranch),
         git_head_sha: observed(ObservationKey::GitHeadSha),
         stage: Stage::NotesOnly,
@@ -103,6 +106,7 @@ pub fn cards(facts: &SessionState, content: &dyn ContentReader) -> Vec<RunCard> 
                 tip_created_by: tip.created_by,
             }),
             activity: run.last_activity,
+            start_key: run.keyed.as_ref().map(terms::of_keyed_start),
             stage: stage(facts, run, content.state_at(tip).as_ref()),
             notes: words_of(newest(), |output| notes_text(output, content)),
             artifacts: words_of(newest(), |output| artifact_text(output, content)),

@@ -3,6 +3,8 @@
 //! A term only selects runs that may be meant. Ranking their cards decides, so two things with the same number, or a
 //! prefix shared by several names, do no harm.
 
+use workrail_model::digest::Sha256;
+use workrail_model::event::KeyedStart;
 use workrail_model::id::RunId;
 
 use super::RunCard;
@@ -21,6 +23,20 @@ pub fn of_run(run: RunId) -> u64 {
 
 pub fn of_label(label: RunLabel) -> u64 {
     hash(&format!("label/{label}"))
+}
+
+/// Of a run that was started with an idempotency key.
+pub fn of_start_key(key_digest: Sha256) -> u64 {
+    hash(&format!("start-key/{key_digest}"))
+}
+
+/// Of a run that was started with a key by a version that did not record the key's digest.
+pub fn of_unknown_start_key() -> u64 {
+    hash("start-key/unknown")
+}
+
+pub(super) fn of_keyed_start(keyed: &KeyedStart) -> u64 {
+    keyed.key_digest.map_or_else(of_unknown_start_key, of_start_key)
 }
 
 pub(super) fn of_commit(sha: &str) -> u64 {
@@ -44,6 +60,7 @@ impl RunCard {
         let words = words.into_iter().flat_map(|words| words.as_hashes().iter().copied());
         let names = self.run().map(of_run).into_iter().chain(self.label().map(of_label));
         let git = self.git_head_sha.as_deref().map(of_commit).into_iter();
+        let names = names.chain(self.start_key);
         words.chain(names).chain(git).chain(self.git_branch.iter().flat_map(|branch| of_beginnings(branch)))
     }
 }

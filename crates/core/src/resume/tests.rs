@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 use test_case::test_case;
-use workrail_model::digest::WorkflowHash;
-use workrail_model::event::{Activity, EventIndex};
+use workrail_model::digest::{BlobRef, Sha256, WorkflowHash};
+use workrail_model::event::{Activity, EventIndex, KeyedStart};
 use workrail_model::id::{EventId, NodeId, RunId, SessionId};
 use workrail_model::name::WorkflowId;
 use workrail_model::resume::MatchReason::{self, *};
@@ -21,6 +21,7 @@ fn card(n: u8, activity: u64) -> RunCard {
             tip_created_by: EventId::from_bits([0; 10]),
         }),
         activity: Activity::new(activity),
+        start_key: None,
         git_branch: None,
         git_head_sha: None,
         stage: Stage::InProgress,
@@ -200,4 +201,16 @@ proptest! {
         let query = ResumeQuery::new("alpha beta");
         prop_assert_eq!(order(&cards, &query), order(&shuffled, &query));
     }
+}
+
+/// Runs whose key is unknown are indexed too: they may have been started with any key (G30).
+#[test]
+fn a_keyed_start_has_a_term_with_and_without_its_key() {
+    let digest = Sha256::of(b"key");
+    let keyed =
+        |key_digest| KeyedStart { request_digest: None, key_digest, reply_ref: BlobRef::of(b"reply") };
+    assert_eq!(terms::of_keyed_start(&keyed(Some(digest))), terms::of_start_key(digest));
+    assert_eq!(terms::of_keyed_start(&keyed(None)), terms::of_unknown_start_key());
+    let card = RunCard { start_key: Some(terms::of_start_key(digest)), ..card(1, 1) };
+    assert!(card.terms().any(|term| term == terms::of_start_key(digest)));
 }

@@ -78,6 +78,7 @@ impl SummaryWriter {
             out.0.extend_from_slice(&at.tip_created_by.bits());
         });
         self.option(card.activity, |out, activity| out.number(activity.get()));
+        self.option(card.start_key, Self::number);
         self.option(card.git_branch.as_deref(), Self::text);
         self.option(card.git_head_sha.as_deref(), Self::text);
         self.0.push(stage_number(card.stage));
@@ -181,6 +182,7 @@ impl<'a> SummaryReader<'a> {
                 })
             })?,
             activity: self.activity()?,
+            start_key: self.option(Self::number)?,
             git_branch: self.option(|from| from.text().map(Box::from))?,
             git_head_sha: self.option(|from| from.text().map(Box::from))?,
             stage: stage_of(self.array()?)?,

@@ -39,21 +39,30 @@ fn position() -> impl Strategy<Value = CardPosition> {
 }
 
 fn card() -> impl Strategy<Value = RunCard> {
-    (of(position()), activity(), of(".{0,20}"), of("[0-9a-f]{40}"), stage(), any::<[String; 4]>()).prop_map(
-        |(at, activity, branch, sha, stage, [notes, artifacts, goal, workflow])| RunCard {
-            session: session(),
-            at,
-            activity,
-            branch: Words::of(branch.as_deref()),
-            git_branch: branch.map(String::into),
-            git_head_sha: sha.map(String::into),
-            stage,
-            artifacts: Words::of([artifacts.as_str()]),
-            notes: Words::of([notes.as_str()]),
-            goal: Words::of([goal.as_str()]),
-            workflow: Words::of([workflow.as_str()]),
-        },
+    (
+        of(position()),
+        (activity(), of(any::<u64>())),
+        of(".{0,20}"),
+        of("[0-9a-f]{40}"),
+        stage(),
+        any::<[String; 4]>(),
     )
+        .prop_map(
+            |(at, (activity, start_key), branch, sha, stage, [notes, artifacts, goal, workflow])| RunCard {
+                session: session(),
+                at,
+                activity,
+                start_key,
+                branch: Words::of(branch.as_deref()),
+                git_branch: branch.map(String::into),
+                git_head_sha: sha.map(String::into),
+                stage,
+                artifacts: Words::of([artifacts.as_str()]),
+                notes: Words::of([notes.as_str()]),
+                goal: Words::of([goal.as_str()]),
+                workflow: Words::of([workflow.as_str()]),
+            },
+        )
 }
 
 fn step() -> impl Strategy<Value = StepAt> {

@@ -44,6 +44,9 @@ pub struct KeyedStart {
     /// Identifies the arguments, so that the same key with others is refused. A redacted export drops it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_digest: Option<Sha256>,
+    /// Identifies the key, so that a start with it in another session is refused. Missing in records of older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key_digest: Option<Sha256>,
     pub reply_ref: BlobRef,
 }
 
