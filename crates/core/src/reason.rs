@@ -104,7 +104,6 @@ fn tries(reason: Reason) -> usize {
             | ContractViolation::InvalidRequiredOutput
             | ContractViolation::MissingRequiredNotes
             | ContractViolation::MissingContextKey
-            | ContractViolation::ContextBudgetExceeded
             | ContractViolation::EditsNotAllowed
             | ContractViolation::ScopeExceeded
             | ContractViolation::CheckFailed
@@ -142,7 +141,6 @@ pub(crate) fn violation_code(violation: ContractViolation) -> BlockerCode {
         ContractViolation::InvalidRequiredOutput => BlockerCode::InvalidRequiredOutput,
         ContractViolation::MissingRequiredNotes => BlockerCode::MissingRequiredNotes,
         ContractViolation::MissingContextKey => BlockerCode::MissingContextKey,
-        ContractViolation::ContextBudgetExceeded => BlockerCode::ContextBudgetExceeded,
         ContractViolation::AssessmentFollowupRequired => BlockerCode::AssessmentFollowupRequired,
         ContractViolation::EditsNotAllowed => BlockerCode::EditsNotAllowed,
         ContractViolation::ScopeExceeded => BlockerCode::ScopeExceeded,
@@ -217,7 +215,7 @@ mod tests {
         [RiskPolicy::Conservative, RiskPolicy::Balanced, RiskPolicy::Aggressive];
 
     /// All reasons.
-    const REASONS: [Reason; 27] = [
+    const REASONS: [Reason; 26] = [
         Reason::UserOnlyDependency(UserOnlyDependencyReason::NeedsUserSecretOrToken),
         Reason::UserOnlyDependency(UserOnlyDependencyReason::NeedsUserAccountAccess),
         Reason::UserOnlyDependency(UserOnlyDependencyReason::NeedsUserArtifact),
@@ -228,7 +226,7 @@ mod tests {
         Reason::ContractViolation(ContractViolation::InvalidRequiredOutput),
         Reason::ContractViolation(ContractViolation::MissingRequiredNotes),
         Reason::ContractViolation(ContractViolation::MissingContextKey),
-        Reason::ContractViolation(ContractViolation::ContextBudgetExceeded),
+        Reason::ContractViolation(ContractViolation::EvidenceMissing),
         Reason::ContractViolation(ContractViolation::AssessmentFollowupRequired),
         Reason::CapabilityMissing(CapabilityMissing::RequiredCapabilityUnavailable),
         Reason::CapabilityMissing(CapabilityMissing::RequiredCapabilityUnknown),
@@ -244,7 +242,6 @@ mod tests {
         Reason::ContractViolation(ContractViolation::ScopeExceeded),
         Reason::Advisory(Advisory::ClaimContradicted),
         Reason::ContractViolation(ContractViolation::CheckFailed),
-        Reason::ContractViolation(ContractViolation::EvidenceMissing),
     ];
 
     fn blocker_code(reason: Reason) -> Option<Code> {
@@ -290,9 +287,6 @@ mod tests {
             Reason::ContractViolation(ContractViolation::MissingContextKey) => {
                 (9, blocks(Code::MissingContextKey))
             }
-            Reason::ContractViolation(ContractViolation::ContextBudgetExceeded) => {
-                (10, blocks(Code::ContextBudgetExceeded))
-            }
             Reason::ContractViolation(ContractViolation::AssessmentFollowupRequired) => {
                 (11, blocks(Code::AssessmentFollowupRequired))
             }
@@ -319,7 +313,7 @@ mod tests {
             Reason::Advisory(Advisory::ClaimContradicted) => (24, discloses(Severity::Warning)),
             Reason::ContractViolation(ContractViolation::CheckFailed) => (25, blocks(Code::CheckFailed)),
             Reason::ContractViolation(ContractViolation::EvidenceMissing) => {
-                (26, blocks(Code::EvidenceMissing))
+                (10, blocks(Code::EvidenceMissing))
             }
         }
     }

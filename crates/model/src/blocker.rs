@@ -15,7 +15,6 @@ closed_set! {
     pub enum BlockerCode {
         AssessmentFollowupRequired,
         CheckFailed,
-        ContextBudgetExceeded,
         EditsNotAllowed,
         EvidenceMissing,
         InvalidRequiredOutput,
@@ -45,6 +44,8 @@ pub enum BlockerPointer {
     Capability {
         capability: Capability,
     },
+    // Part of the locked set; nothing reports it. A context beyond its budget is refused with `VALIDATION_ERROR`, and
+    // nothing is recorded.
     ContextBudget,
     ContextKey {
         key: ContextKey,

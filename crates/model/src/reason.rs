@@ -41,7 +41,6 @@ closed_set! {
         InvalidRequiredOutput,
         MissingRequiredNotes,
         MissingContextKey,
-        ContextBudgetExceeded,
         AssessmentFollowupRequired,
         /// Files changed that the step does not allow to change.
         EditsNotAllowed,

@@ -31,9 +31,8 @@ pub(crate) fn case(code: BlockerCode) -> Option<Answer> {
         BlockerCode::UserOnlyDependency => {
             refused(step(json!({ "requireConfirmation": { "kind": "human_approval" } })))
         }
-        // Part of the locked set. A context that is too large is refused with `VALIDATION_ERROR`, a damaged store with an
-        // error of its own.
-        BlockerCode::ContextBudgetExceeded | BlockerCode::StorageCorruptionDetected => return None,
+        // Part of the locked set. A damaged session is refused with the error `SESSION_CORRUPT`.
+        BlockerCode::StorageCorruptionDetected => return None,
     })
 }
 

@@ -13,7 +13,7 @@ use super::lint;
 use super::nearest::suggestion;
 use super::path::DocPath;
 use super::report::{DraftDiagnostic, shown};
-use super::source::{BodySource, Condition, ConditionBody, ConditionSource, LoopSource, LoopStep};
+use super::source::{AuthoredStep, BodySource, Condition, ConditionBody, ConditionSource, LoopSource, LoopStep};
 use crate::builtins::LOOP_CONTROL_CONTRACT;
 use crate::routing;
 
@@ -97,6 +97,18 @@ pub(super) fn finish(builder: &mut Builder<'_>) -> Vec<CompiledLoop> {
     loops
 }
 
+const WRITE_STEPS: &str = "write the steps into the loop: `body` also takes a list of steps";
+
+/// The steps that can be a body: those at the top level that are not loops.
+fn body_suggestion(builder: &Builder<'_>, name: &str) -> String {
+    let usable = builder.source.steps.iter().filter(|step| match step {
+        AuthoredStep::Loop(_) => false,
+        AuthoredStep::Standard(_) | AuthoredStep::Parallel(_) => true,
+    });
+    let usable: Vec<&str> = usable.map(|step| step.id()).collect();
+    if usable.is_empty() { WRITE_STEPS.to_owned() } else { suggestion(name, &usable) }
+}
+
 fn body(builder: &mut Builder<'_>, draft: &LoopDraft<'_>) -> Vec<PlanItem> {
     let name = match &draft.body {
         BodyDraft::Inline(items) => return items.clone(),
@@ -108,11 +120,12 @@ fn body(builder: &mut Builder<'_>, draft: &LoopDraft<'_>) -> Vec<PlanItem> {
         PlanItem::Step { .. } => false,
     });
     if items.is_empty() || holds_a_loop {
-        let known: Vec<&str> = builder.source.steps.iter().map(|step| step.id()).collect();
-        let (message, fix) = if holds_a_loop {
+        let (message, fix) = if name == draft.loop_id.as_str() {
+            (format!("the loop `{name}` names itself as its body"), WRITE_STEPS.to_owned())
+        } else if holds_a_loop {
             (format!("the body `{name}` is itself a loop"), "write the inner loop into the body".to_owned())
         } else {
-            (format!("there is no step `{}` to use as the body", shown(name)), suggestion(name, &known))
+            (format!("there is no step `{}` to use as the body", shown(name)), body_suggestion(builder, name))
         };
         builder.report.push(
             DraftDiagnostic::on(Code::LoopBody, &draft.step.at.key("body"))

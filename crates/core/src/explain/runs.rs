@@ -22,11 +22,6 @@ pub(super) fn blocker(code: BlockerCode) -> Explanation {
             "WorkRail ran it on the files as they were when the step was submitted.",
             "The reply shows the end of its output. Fix what it found and send the step again.",
         ),
-        BlockerCode::ContextBudgetExceeded => (
-            "The context values that were sent are larger than a run may hold.",
-            "Context is part of every snapshot and every reply.",
-            "Send shorter values. Long material belongs in notes, artifacts or files.",
-        ),
         BlockerCode::EditsNotAllowed => (
             "Files in the repository changed during a step that does not allow these changes.",
             "The author wants these changes only in a later step, for example after a plan is approved.",
@@ -84,7 +79,8 @@ pub(super) fn blocker(code: BlockerCode) -> Explanation {
         ),
         BlockerCode::StorageCorruptionDetected => (
             "Stored data does not match its digest.",
-            "Nothing may continue from data that cannot be trusted.",
+            "Nothing may continue from data that cannot be trusted. WorkRail reports it with the error `SESSION_CORRUPT` and \
+             records nothing; this code can only come from a log that another program wrote.",
             "Run `workrail store verify`, then follow what it says.",
         ),
         BlockerCode::UserOnlyDependency => (

@@ -65,7 +65,7 @@ pub struct StepSelection {
 /// A fact about a selection, to disclose durably: an advisory reason with its details.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SelectionAdvisory {
-    LoopLimitReached { loop_id: LoopId, iteration: u32, max_iterations: u32 },
+    LoopLimitReached { loop_id: LoopId, max_iterations: u32 },
 }
 
 impl SelectionAdvisory {
@@ -77,9 +77,8 @@ impl SelectionAdvisory {
 
     pub(crate) fn summary(&self) -> String {
         match self {
-            Self::LoopLimitReached { loop_id, iteration, max_iterations } => format!(
-                "Loop `{loop_id}` ended at its limit (iteration {iteration}, maxIterations {max_iterations}) \
-                 before it was done."
+            Self::LoopLimitReached { loop_id, max_iterations } => format!(
+                "Loop `{loop_id}` ended at its limit (maxIterations {max_iterations}) before it was done."
             ),
         }
     }
@@ -98,7 +97,7 @@ pub enum InterpretError {
     #[error("Loop `{loop_id}` needs {expected} in the context key `{key}`.")]
     MissingContext { loop_id: LoopId, key: String, expected: &'static str },
     #[error("Loop `{loop_id}` has reached its limit (maxIterations {max_iterations}) and must stop.")]
-    LoopLimit { loop_id: LoopId, iteration: u32, max_iterations: u32 },
+    LoopLimit { loop_id: LoopId, max_iterations: u32 },
     #[error("Choosing the next step of loop `{loop_id}` takes too long: its conditions skip every step.")]
     TooMuchWork { loop_id: LoopId },
     #[error("the state does not fit the workflow: {detail}")]

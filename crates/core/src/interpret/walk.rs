@@ -201,8 +201,8 @@ impl<'a> WorkflowWalk<'a> {
             return Ok(());
         }
         if decision.continues {
-            self.limit_reached(looped, active.iteration)?;
-            let why = format!("the limit of {} iterations is reached", looped.max_iterations);
+            self.limit_reached(looped)?;
+            let why = format!("its limit is reached (maxIterations {})", looped.max_iterations);
             self.trace.exited(&looped.loop_id, next, &why);
         } else {
             self.trace.exited(&looped.loop_id, next, &decision.why);
@@ -211,20 +211,16 @@ impl<'a> WorkflowWalk<'a> {
         Ok(())
     }
 
-    fn limit_reached(&mut self, looped: &CompiledLoop, iteration: u32) -> Result<(), InterpretError> {
+    fn limit_reached(&mut self, looped: &CompiledLoop) -> Result<(), InterpretError> {
         let loop_id = looped.loop_id.clone();
         let max_iterations = looped.max_iterations;
         match looped.on_limit {
             OnLimit::Advance => {
-                self.advisories.push(SelectionAdvisory::LoopLimitReached {
-                    loop_id,
-                    iteration,
-                    max_iterations,
-                });
+                self.advisories.push(SelectionAdvisory::LoopLimitReached { loop_id, max_iterations });
                 Ok(())
             }
             OnLimit::Block => {
-                self.stop_or_pass(InterpretError::LoopLimit { loop_id, iteration, max_iterations }, looped)
+                self.stop_or_pass(InterpretError::LoopLimit { loop_id, max_iterations }, looped)
             }
         }
     }

@@ -160,7 +160,6 @@ fn missing(
                 }
                 BlockerCode::AssessmentFollowupRequired
                 | BlockerCode::CheckFailed
-                | BlockerCode::ContextBudgetExceeded
                 | BlockerCode::EditsNotAllowed
                 | BlockerCode::EvidenceMissing
                 // An artifact that cannot be read is dropped by sending nothing.
