@@ -162,11 +162,14 @@ pub(crate) fn warn_of_outdated(outdated: &OutdatedServer) {
     }
 }
 
+/// The variable of this process that overrides the setting in the file, and its value.
+pub(crate) fn overriding_variable(key: Key) -> Option<(&'static str, String)> {
+    variable(key).and_then(|variable| Some((variable.name, variable.get()?)))
+}
+
 /// Warns if a variable of this process overrides the setting in the file.
 pub(crate) fn warn_of_override(key: Key) {
-    if let Some((name, overriding)) =
-        variable(key).and_then(|variable| Some((variable.name, variable.get()?)))
-    {
+    if let Some((name, overriding)) = overriding_variable(key) {
         output::toned(
             Tone::Warning,
             &format!("The environment variable `{name}` is set to `{overriding}` and overrides the file."),

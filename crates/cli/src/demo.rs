@@ -46,10 +46,13 @@ impl DemoSession {
     async fn open(data: &std::path::Path) -> Result<Self, DemoError> {
         let mut server = Command::new(std::env::current_exe()?)
             .arg("mcp")
-            .env(env_vars::DATA_DIR.name, data)
-            .env_remove(env_vars::STORE.name)
-            // The demo shows every tool, even those that the user disabled.
+            // Nothing of the user is part of the demo: no settings, no workflows of theirs or of a project.
+            .env_clear()
+            .envs(std::env::var_os("PATH").map(|path| ("PATH", path)))
+            .env(env_vars::HOME.name, data)
+            .env(env_vars::DATA_DIR.name, data.join("data"))
             .env(env_vars::CONFIG.name, data.join("config.toml"))
+            .current_dir(data)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::inherit())

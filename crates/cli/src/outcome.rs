@@ -57,13 +57,27 @@ pub(crate) enum Format {
 impl Format {
     /// From a command's `--json` switch.
     pub(crate) fn json_if(switch: bool) -> Self {
-        if switch { Self::Json } else { Self::Text }
+        if switch {
+            output::expect_json();
+            return Self::Json;
+        }
+        Self::Text
     }
 }
 
 /// Prints a failure in the requested format, and chooses the exit code.
 pub(crate) fn finish(result: Result<(), Failure>, format: Format) -> ExitCode {
-    let Err(failure) = result else { return ExitCode::SUCCESS };
+    let code = match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => print_failure(failure, format),
+    };
+    if format == Format::Json {
+        output::assert_document();
+    }
+    code
+}
+
+fn print_failure(failure: Failure, format: Format) -> ExitCode {
     match failure {
         Failure::Problems => ExitCode::from(1),
         Failure::Stopped(error) => ExitCode::from(exit_code(&error)),

@@ -61,6 +61,7 @@ pub(crate) fn print(line: &OutputLine) {
 
 /// Many lines in one write.
 pub(crate) fn print_all(lines: &[OutputLine]) {
+    assert_prose_is_expected();
     let mut text = String::new();
     for line in lines {
         let style = line.tone.map(style).unwrap_or_default();
@@ -86,6 +87,26 @@ pub(crate) fn set_colours(when: Colours) {
         Colours::Always => anstream::ColorChoice::Always.write_global(),
         Colours::Never => anstream::ColorChoice::Never.write_global(),
     }
+}
+
+/// Whether the command was called with `--json`: standard output then contains JSON and nothing else.
+static IS_JSON: AtomicBool = AtomicBool::new(false);
+
+/// Whether a JSON document was printed.
+static HAS_DOCUMENT: AtomicBool = AtomicBool::new(false);
+
+/// From now on, prose on standard output is a mistake of the program.
+pub(crate) fn expect_json() {
+    IS_JSON.store(true, Ordering::Relaxed);
+}
+
+fn assert_prose_is_expected() {
+    debug_assert!(!IS_JSON.load(Ordering::Relaxed), "prose on standard output of a command with --json");
+}
+
+/// A command with `--json` prints a document however it ends.
+pub(crate) fn assert_document() {
+    debug_assert!(HAS_DOCUMENT.load(Ordering::Relaxed) || is_closed(), "--json printed no document");
 }
 
 /// Whether standard output was a terminal before a pager replaced it.
@@ -154,6 +175,7 @@ pub(crate) fn page() -> Option<Paged> {
 
 /// A line that names a file. Terminals that support links open it with a click.
 pub(crate) fn file(tone: Tone, before: &str, path: &Utf8Path, after: &str) {
+    assert_prose_is_expected();
     let style = style(tone);
     let address =
         std::path::absolute(path).map(|whole| encoded(&whole.to_string_lossy())).unwrap_or_default();
@@ -199,6 +221,7 @@ pub(crate) fn line_now(text: &str) {
 
 /// One JSON document on one line, flushed immediately.
 pub(crate) fn json_line(value: &serde_json::Value) {
+    HAS_DOCUMENT.store(true, Ordering::Relaxed);
     out(format_args!("{value}"));
     flush();
 }
@@ -269,21 +292,25 @@ pub(crate) fn bytes(bytes: &[u8]) {
 }
 
 pub(crate) fn line(text: &str) {
+    assert_prose_is_expected();
     out(format_args!("{}", clean(text)));
 }
 
 pub(crate) fn toned(tone: Tone, text: &str) {
+    assert_prose_is_expected();
     let style = style(tone);
     out(format_args!("{style}{}{style:#}", clean(text)));
 }
 
 /// Text with its own colours; its renderer has sanitised whatever it quotes.
 pub(crate) fn rendered(text: &str) {
+    assert_prose_is_expected();
     out(format_args!("{text}"));
 }
 
 /// One indented JSON document, for programs and users.
 pub(crate) fn json(value: &serde_json::Value) {
+    HAS_DOCUMENT.store(true, Ordering::Relaxed);
     // The alternate form indents; strings are escaped, so no control character reaches the terminal.
     out(format_args!("{value:#}"));
 }
@@ -305,6 +332,7 @@ pub(crate) fn notice(text: &str) {
 
 /// Rows under a heading, as wide as the terminal; without borders, so that programs can split it, too.
 pub(crate) fn table(heading: &[&'static str], rows: impl IntoIterator<Item = Vec<String>>) {
+    assert_prose_is_expected();
     let last = heading.len().saturating_sub(1);
     // The first column identifies the row and may be copied, so it is never cut.
     let fit = |index: usize| match index {

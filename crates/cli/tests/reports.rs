@@ -239,7 +239,9 @@ fn damaged_sessions_are_reported_up_to_the_damage_and_never_hidden() {
     }
     // No word of a label, which would be found as well.
     let hits = json_of(&home, &["search", "sound84"]);
-    assert_eq!((&hits["unreadable"], &hits["hits"][0]["sessionId"]), (&json!(1), &json!(healthy)));
+    assert_eq!(hits["hits"][0]["sessionId"], json!(healthy));
+    assert_eq!((&hits["unreadable"], &hits["sessions"]), (&json!([head]), &json!(2)), "two were searched");
+    assert_text(&home, "search_beside_unreadable", &printed(&home, &["search", "nowhere"]));
 }
 
 #[test]

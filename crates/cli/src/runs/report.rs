@@ -68,7 +68,8 @@ impl ReportFormat {
 }
 
 pub(crate) fn run(command: &ReportCommand) -> ExitCode {
-    outcome::finish(made(command), Format::json_if(command.json || command.format == ReportFormat::Json))
+    let prints_report = command.format == ReportFormat::Json && command.output.is_none() && !command.open;
+    outcome::finish(made(command), Format::json_if(command.json || prints_report))
 }
 
 fn made(command: &ReportCommand) -> Result<(), Failure> {

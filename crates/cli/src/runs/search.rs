@@ -62,12 +62,14 @@ pub(super) fn run(words: &[String], limit: usize, json: bool) -> Result<(), Fail
             ),
         );
     }
-    if found.unreadable > 0 {
-        let text = format!(
-            "\n{} not searched; see `workrail session list`.",
-            output::counted(found.unreadable, "damaged session was", "damaged sessions were")
+    if !found.unreadable.is_empty() {
+        let count = output::counted(
+            found.unreadable.len() as u64,
+            "session cannot be read and was",
+            "sessions cannot be read and were",
         );
-        output::toned(Tone::Warning, &text);
+        output::toned(Tone::Warning, &format!("\n{count} not searched; `workrail store verify` says why:"));
+        found.unreadable.iter().for_each(|session| output::line(&format!("  {session}")));
     }
     Ok(())
 }

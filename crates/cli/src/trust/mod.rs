@@ -104,7 +104,7 @@ fn trust(workflows: &[String], run: Option<&str>, format: Format) -> Result<(), 
     let offers = Offers::here(&engine, &asked)?;
     if offers.are_all_trusted() {
         show(&offers);
-        return nothing_new(&offers);
+        return nothing_new(&offers, format);
     }
     presence::requester(&engine, "Trusting", OriginRecord::Nothing)?;
     show(&offers);
@@ -123,17 +123,29 @@ fn trust(workflows: &[String], run: Option<&str>, format: Format) -> Result<(), 
                 offers.file.path()
             ),
         ),
-        Format::Json => {
-            let trusted: Vec<Value> = offers.offered.iter().map(|offer| json!(offer.command)).collect();
-            output::json(&json!({ "file": offers.file.path(), "trusted": trusted }));
-        }
+        Format::Json => output::json(&document(&offers, TrustChange::Added)),
     }
     Ok(())
 }
 
-fn nothing_new(offers: &Offers) -> Result<(), Failure> {
+/// Whether the command wrote to the file of trusted commands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum TrustChange {
+    None,
+    Added,
+}
+
+fn document(offers: &Offers, change: TrustChange) -> Value {
+    let trusted: Vec<Value> = offers.offered.iter().map(|offer| json!(offer.command)).collect();
+    json!({ "file": offers.file.path(), "trusted": trusted, "changed": change == TrustChange::Added })
+}
+
+fn nothing_new(offers: &Offers, format: Format) -> Result<(), Failure> {
     if !offers.offered.is_empty() {
-        output::toned(Tone::Good, "These are already trusted.");
+        match format {
+            Format::Text => output::toned(Tone::Good, "These are already trusted."),
+            Format::Json => output::json(&document(offers, TrustChange::None)),
+        }
         return Ok(());
     }
     if !offers.not_offered.is_empty() {

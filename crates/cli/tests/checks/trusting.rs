@@ -57,6 +57,8 @@ fn what_is_trusted_is_shown_and_can_be_taken_back() {
     let file = project.home.home().join(".config/workrail/trusted-checks.json");
     assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
     assert_eq!(project.home.run(&["trust"]).code, 0, "nothing is left to ask");
+    let again = project.home.done(&["trust", "--json"]).json();
+    assert_eq!((&again["changed"], &again["trusted"][0]["check"]), (&json!(false), &json!("test")));
 
     let revoked = project.home.done(&["trust", "revoke", "test"]);
     assert_snapshot!(revoked.out);

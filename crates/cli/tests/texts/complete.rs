@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use workrail_testkit::home::Home;
+
 use crate::command_tree::{help, inner};
 
 /// The calls in all transcripts, word by word, without those that only print help.
@@ -17,6 +19,40 @@ fn calls() -> Vec<Vec<String>> {
     calls
 }
 
+fn can_print_json(help: &str) -> bool {
+    help.lines().any(|line| line.trim_start().starts_with("--json"))
+}
+
+/// The required arguments of a command, each with a value that names nothing.
+fn required(help: &str) -> impl Iterator<Item = &'static str> {
+    let usage = help.lines().find(|line| line.starts_with("Usage:")).unwrap_or_default();
+    usage.split(' ').filter(|word| word.starts_with('<')).map(|_| "nowhere")
+}
+
+/// Where there is nothing to show and nothing to find, `--json` still prints one JSON document and no prose.
+#[test]
+fn every_command_that_can_print_json_prints_json_in_an_empty_store() {
+    let mut open: Vec<Vec<String>> = vec![Vec::new()];
+    let mut tried = 0;
+    while let Some(command) = open.pop() {
+        let text = help(&command);
+        open.extend(inner(&command, &text));
+        // It runs until it is stopped.
+        if !can_print_json(&text) || command == ["watch"] {
+            continue;
+        }
+        let words: Vec<&str> =
+            command.iter().map(String::as_str).chain(required(&text)).chain(["--json"]).collect();
+        let ended = Home::new(env!("CARGO_BIN_EXE_workrail")).run(&words);
+        // Wrong usage is reported before anything runs.
+        let is_usage = ended.code == 2 && ended.out.is_empty() && ended.err.starts_with("error: ");
+        let is_document = serde_json::from_str::<serde_json::Value>(&ended.out).is_ok();
+        assert!(is_usage || is_document, "{words:?} ended with {}: {}{}", ended.code, ended.out, ended.err);
+        tried += usize::from(is_document);
+    }
+    assert!(tried > 50, "only {tried} commands printed JSON");
+}
+
 #[test]
 fn every_command_has_a_transcript() {
     let calls = calls();
@@ -25,7 +61,7 @@ fn every_command_has_a_transcript() {
     while let Some(command) = open.pop() {
         let text = help(&command);
         let deeper = inner(&command, &text);
-        let prints_json = text.lines().any(|line| line.trim_start().starts_with("--json"));
+        let prints_json = can_print_json(&text);
         // A command that only holds others does nothing itself.
         if deeper.is_empty() || prints_json {
             let own: Vec<&Vec<String>> = calls

@@ -49,8 +49,11 @@ fn hits(found: &RecordSearch) -> Markup {
         @if found.left_out > 0 {
             p.quiet { (counted(found.left_out, "older note is", "older notes are")) " not shown." }
         }
-        @if found.unreadable > 0 {
-            p.warn { (counted(found.unreadable, "session", "sessions")) " could not be read and searched." }
+        @if !found.unreadable.is_empty() {
+            p.warn {
+                (counted(found.unreadable.len() as u64, "session", "sessions")) " could not be read and searched:"
+                @for session in &found.unreadable { " " a href=(PageAddress::Session(*session).address()) { (session) } }
+            }
         }
     }
 }

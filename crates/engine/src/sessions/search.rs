@@ -3,7 +3,7 @@
 use workrail_core::overview::{Hit, SearchWords, hits, order};
 use workrail_core::reply::recovery::Snapshots as _;
 use workrail_model::error::ErrorEnvelope;
-use workrail_model::id::NodeId;
+use workrail_model::id::{NodeId, SessionId};
 
 use crate::ProgressSink;
 use crate::{Engine, Store, error};
@@ -14,9 +14,10 @@ pub struct RecordSearch {
     pub hits: Vec<Hit>,
     /// Hits beyond the limit.
     pub left_out: u64,
+    /// How many sessions were searched.
     pub sessions: u64,
-    /// Sessions that cannot be read at all and were not searched.
-    pub unreadable: u64,
+    /// The sessions that cannot be read and were not searched.
+    pub unreadable: Vec<SessionId>,
 }
 
 impl<S: Store> Engine<S> {
@@ -31,13 +32,14 @@ impl<S: Store> Engine<S> {
         let reading = self.reading();
         let sessions = reading.sessions.sessions().map_err(error::store)?;
         let mut found =
-            RecordSearch { hits: Vec::new(), left_out: 0, sessions: sessions.len() as u64, unreadable: 0 };
+            RecordSearch { hits: Vec::new(), left_out: 0, sessions: 0, unreadable: Vec::new() };
         for (index, session) in (0..).zip(&sessions) {
             progress(index, sessions.len() as u64);
             let Ok(read) = reading.salvage(*session).and_then(|read| read.or_refuse()) else {
-                found.unreadable += 1;
+                found.unreadable.push(*session);
                 continue;
             };
+            found.sessions += 1;
             let step = |node: NodeId| {
                 let state = reading.content.state_at(read.state.node(node)?)?;
                 state.pending_step().map(|step| step.step_id.to_string())

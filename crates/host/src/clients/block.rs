@@ -1,12 +1,12 @@
 //! A marked block of instructions for agents, in a text that otherwise belongs to the user.
 
-use super::texts::{INSTRUCTIONS, WRITTEN_BY_WORKRAIL};
+use super::texts::{INSTRUCTIONS, WRITTEN_BY_INSTALL};
 
 const BEGIN: &str = "<!-- workrail:begin";
 const END: &str = "<!-- workrail:end -->";
 
 fn block() -> String {
-    format!("{BEGIN} {WRITTEN_BY_WORKRAIL} -->\n{INSTRUCTIONS}{END}\n")
+    format!("{BEGIN} {WRITTEN_BY_INSTALL} -->\n{INSTRUCTIONS}{END}\n")
 }
 
 /// Where the block is: from the start of its first line to the end of its last.

@@ -47,7 +47,7 @@ pub(super) fn install(
         ConfigContent::Hooks(file) => hooks::install(now, file, &program)?,
         ConfigContent::Instructions => block::install(now)?,
         ConfigContent::Own(file) => match text {
-            Some(other) if !other.trim().is_empty() && !other.contains(texts::WRITTEN_BY_WORKRAIL) => {
+            Some(other) if !other.trim().is_empty() && !other.contains(texts::WRITTEN_BY_INSTALL) => {
                 return Err(EditRefusal::NotOurs);
             }
             Some(_) | None => own_files::text(*file, setup, &program),
@@ -106,7 +106,7 @@ pub(super) fn remove(config_entry: &ConfigEntry, text: &str) -> Result<Option<St
         ConfigContent::Hooks(file) => hooks::remove(text, file)?,
         ConfigContent::Instructions => block::remove(text)?,
         // A file of that name that we did not write stays.
-        ConfigContent::Own(_) => (!text.contains(texts::WRITTEN_BY_WORKRAIL)).then(|| text.to_owned()),
+        ConfigContent::Own(_) => (!text.contains(texts::WRITTEN_BY_INSTALL)).then(|| text.to_owned()),
         ConfigContent::ToolList { path, prefix } => {
             let entries: Vec<String> =
                 own_files::read_only_tools().map(|tool| format!("{prefix}{tool}")).collect();

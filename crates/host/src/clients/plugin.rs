@@ -7,7 +7,7 @@ use strum::{IntoStaticStr, VariantArray};
 use super::table::{
     AgentFormat, CommandFormat, EntryShape, HookFile, HookShape, HookTrigger, RulesFormat, hosts,
 };
-use super::texts::{Agent, INSTRUCTIONS, SlashCommand};
+use super::texts::{Agent, FileWriter, INSTRUCTIONS, SlashCommand};
 use super::{ARGUMENTS, NAME, entry, hooks, own_files};
 
 const DESCRIPTION: &str =
@@ -116,7 +116,7 @@ pub fn files(host: PluginHost, version: &str) -> Result<Vec<PluginFile>, String>
                 data(".cursor-plugin/plugin.json", &manifest),
                 servers("mcp.json", EntryShape::Plain)?,
                 hook_file("hooks/hooks.json", "cursor", hosts::CURSOR_EVENTS, hosts::CURSOR_HOOKS)?,
-                file("rules/workrail.mdc", own_files::rules(RulesFormat::Cursor)),
+                file("rules/workrail.mdc", own_files::rules(RulesFormat::Cursor, FileWriter::PluginRender)),
                 skill(),
             ];
             files.extend(commands(CommandFormat::Bare, "md"));
@@ -167,7 +167,7 @@ fn hook_file(
 fn commands(format: CommandFormat, ending: &str) -> Vec<PluginFile> {
     let made = SlashCommand::ALL.into_iter().map(|command| {
         let name = command.name().strip_prefix("workrail-").unwrap_or("start");
-        file(&format!("commands/{name}.{ending}"), own_files::command(command, format))
+        file(&format!("commands/{name}.{ending}"), own_files::command(command, format, FileWriter::PluginRender))
     });
     made.collect()
 }
@@ -175,7 +175,7 @@ fn commands(format: CommandFormat, ending: &str) -> Vec<PluginFile> {
 fn agents() -> Vec<PluginFile> {
     let made = Agent::ALL.into_iter();
     made.map(|agent| {
-        file(&format!("agents/{}.md", agent.name()), own_files::agent(agent, AgentFormat::Markdown))
+        file(&format!("agents/{}.md", agent.name()), own_files::agent(agent, AgentFormat::Markdown, FileWriter::PluginRender))
     })
     .collect()
 }

@@ -1,8 +1,28 @@
 //! What agents read: instructions, slash commands and subagents. The single source for clients' files and plugins.
 
-/// Marks every file that belongs to WorkRail as a whole: a file without it is not ours.
-pub(super) const WRITTEN_BY_WORKRAIL: &str =
+/// Marks every installed file that belongs to WorkRail as a whole: a file without it is not ours.
+pub(super) const WRITTEN_BY_INSTALL: &str =
     "Written by `workrail install`; `workrail uninstall` removes it.";
+
+/// Marks files of a plugin, which its host installs and removes.
+pub(super) const WRITTEN_BY_RENDER: &str = "Written by `workrail plugin render`.";
+
+/// Which command writes a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum FileWriter {
+    Install,
+    PluginRender,
+}
+
+impl FileWriter {
+    /// The comment in the file.
+    pub(super) fn mark(self) -> &'static str {
+        match self {
+            Self::Install => WRITTEN_BY_INSTALL,
+            Self::PluginRender => WRITTEN_BY_RENDER,
+        }
+    }
+}
 
 /// Read by the agent at the start of every chat.
 pub(super) const INSTRUCTIONS: &str = "\

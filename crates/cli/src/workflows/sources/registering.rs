@@ -7,7 +7,7 @@ use workrail_host::sources::{Mirror, Sources, plugin_name};
 use workrail_model::config::{GitSource, Key, SettingValue, is_source_name};
 
 use super::AddGit;
-use crate::config::{outdated_servers, warn_of_outdated, warn_of_override};
+use crate::config::{outdated_servers, overriding_variable, warn_of_outdated, warn_of_override};
 use crate::outcome::{Failure, Format};
 use crate::output::{self, Tone};
 use crate::settings::{self, unusable};
@@ -29,8 +29,8 @@ fn absolute(path: &Utf8Path) -> Result<Utf8PathBuf, Failure> {
 }
 
 pub(super) fn add_folder(path: &Utf8Path, key: Key, format: Format) -> Result<(), Failure> {
-    let RegistrationResult { config_path, source, done } = register_folder(path, key)?;
-    report(&config_path, key, &source, done, format)
+    let RegistrationResult { config_path, source, change } = register_folder(path, key)?;
+    report(&config_path, key, &source, change, format)
 }
 
 /// The result of registering or removing a source.
@@ -38,7 +38,35 @@ pub(super) fn add_folder(path: &Utf8Path, key: Key, format: Format) -> Result<()
 pub(crate) struct RegistrationResult {
     config_path: ConfigPath,
     source: String,
-    done: &'static str,
+    change: SourceChange,
+}
+
+/// What happened to the settings file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum SourceChange {
+    Registered,
+    AlreadyRegistered,
+    Removed,
+}
+
+impl SourceChange {
+    /// As JSON output names it.
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Registered => "registered",
+            Self::AlreadyRegistered => "already_registered",
+            Self::Removed => "removed",
+        }
+    }
+
+    /// The sentence about a source.
+    fn described(self, source: &str) -> String {
+        match self {
+            Self::Registered => format!("Registered {source}"),
+            Self::AlreadyRegistered => format!("Already registered: {source}"),
+            Self::Removed => format!("Removed source {source}"),
+        }
+    }
 }
 
 /// Registers a folder or a plugin in the settings file.
@@ -61,11 +89,11 @@ pub(crate) fn register_folder(path: &Utf8Path, key: Key) -> Result<RegistrationR
     let mut folders = desired(&config_path)?.list(key).to_vec();
     let source = full.to_string();
     if folders.contains(&source) {
-        return Ok(RegistrationResult { config_path, source, done: "Already registered:" });
+        return Ok(RegistrationResult { config_path, source, change: SourceChange::AlreadyRegistered });
     }
     folders.push(source.clone());
     config::set(&config_path, key, &SettingValue::List(folders)).map_err(|error| unusable(&error))?;
-    Ok(RegistrationResult { config_path, source, done: "Registered" })
+    Ok(RegistrationResult { config_path, source, change: SourceChange::Registered })
 }
 
 fn desired(config_path: &ConfigPath) -> Result<workrail_model::config::Settings, Failure> {
@@ -77,8 +105,8 @@ fn desired(config_path: &ConfigPath) -> Result<workrail_model::config::Settings,
 pub(super) fn add_git(git: AddGit, format: Format) -> Result<(), Failure> {
     let AddGit { name, url, git_ref, folder, sync_hours, allow_local, .. } = git;
     let git = NewGit { name, url, git_ref, folder, sync_hours, allow_local };
-    let RegistrationResult { config_path, source, done } = register_git(git)?;
-    report(&config_path, Key::SourceGit, &source, done, format)?;
+    let RegistrationResult { config_path, source, change } = register_git(git)?;
+    report(&config_path, Key::SourceGit, &source, change, format)?;
     if format == Format::Text {
         output::line(&format!("Fetch it now: workrail workflow sources sync {source}"));
     }
@@ -128,7 +156,7 @@ pub(crate) fn register_git(git: NewGit) -> Result<RegistrationResult, Failure> {
         )));
     }
     config::add_git(&config_path, &git.name, &source).map_err(|error| unusable(&error))?;
-    Ok(RegistrationResult { config_path, source: git.name, done: "Registered" })
+    Ok(RegistrationResult { config_path, source: git.name, change: SourceChange::Registered })
 }
 
 /// Reports what was done, what hides it here, and which servers do not know it yet.
@@ -136,7 +164,7 @@ fn report(
     config_path: &ConfigPath,
     key: Key,
     source: &str,
-    done: &str,
+    change: SourceChange,
     format: Format,
 ) -> Result<(), Failure> {
     let outdated = outdated_servers(&desired(config_path)?)?;
@@ -144,19 +172,20 @@ fn report(
     if format == Format::Json {
         let servers: Vec<String> = affected().map(|outdated| outdated.server.server_id.to_string()).collect();
         output::json(&json!({
-            "source": source, "key": key.as_str(), "path": config_path.path, "done": done, "serversToRestart": servers,
+            "source": source, "key": key.as_str(), "path": config_path.path, "change": change.as_str(),
+            "overriddenBy": overriding_variable(key).map(|(name, _)| name), "serversToRestart": servers,
         }));
         return Ok(());
     }
-    output::toned(Tone::Good, &format!("{done} {source} ({})", config_path.path));
+    output::toned(Tone::Good, &format!("{} ({})", change.described(source), config_path.path));
     warn_of_override(key);
     affected().for_each(warn_of_outdated);
     Ok(())
 }
 
 pub(super) fn remove(source: &str, format: Format) -> Result<(), Failure> {
-    let (RegistrationResult { config_path, source, done }, key) = forget(source)?;
-    report(&config_path, key, &source, done, format)
+    let (RegistrationResult { config_path, source, change }, key) = forget(source)?;
+    report(&config_path, key, &source, change, format)
 }
 
 /// Removes a source from the settings file, and its fetched copy; also returns the setting it was in.
@@ -170,7 +199,7 @@ pub(crate) fn forget(source: &str) -> Result<(RegistrationResult, Key), Failure>
         if let Some(Err(error)) = mirror.map(Mirror::forget) {
             output::notice(&format!("The fetched copy could not be deleted: {error}"));
         }
-        let removed = RegistrationResult { config_path, source: source.to_owned(), done: "Removed source" };
+        let removed = RegistrationResult { config_path, source: source.to_owned(), change: SourceChange::Removed };
         return Ok((removed, Key::SourceGit));
     }
     let full = absolute(Utf8Path::new(source))?;
@@ -190,7 +219,7 @@ pub(crate) fn forget(source: &str) -> Result<(RegistrationResult, Key), Failure>
         };
         done.map_err(|error| unusable(&error))?;
         return Ok((
-            RegistrationResult { config_path, source: source.to_owned(), done: "Removed source" },
+            RegistrationResult { config_path, source: source.to_owned(), change: SourceChange::Removed },
             key,
         ));
     }
