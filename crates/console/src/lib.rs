@@ -21,6 +21,7 @@ mod live;
 mod pages;
 mod passkeys;
 mod quota;
+mod request;
 mod routes;
 mod state;
 mod target;

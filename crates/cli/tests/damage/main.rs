@@ -8,6 +8,7 @@
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
 mod advice;
+mod cell_group;
 mod commands;
 mod damages;
 mod differences;

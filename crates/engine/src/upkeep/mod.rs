@@ -5,6 +5,7 @@ mod backup;
 mod content;
 mod copy;
 mod copy_keys;
+mod copy_session;
 mod gc;
 mod keys;
 mod repair;
