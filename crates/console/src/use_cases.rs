@@ -44,6 +44,7 @@ pub(crate) fn refusal(code: ErrorCode, message: &str, next: &str) -> Box<ErrorEn
         retry: Retry::NotRetryable,
         suggestion: next.to_owned(),
         suggestion_for_people: None,
+        in_team: None,
         next_call: None,
         details: None,
     })

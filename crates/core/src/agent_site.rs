@@ -45,21 +45,35 @@ impl RunRights {
         }
     }
 
+    /// Why no start is offered; `None` for a reader who may start runs.
+    pub(crate) fn why_no_start(self) -> Option<String> {
+        match self {
+            Self::Work => None,
+            Self::ReadOnly { role } => Some(format!(
+                "Your role `{}` may only look. Starting a run needs a token of the role {}.",
+                role.as_str(),
+                roles_that_work()
+            )),
+        }
+    }
+
     /// Why there is nothing to do in a reply; `None` for a reader who may work.
     pub fn why_read_only(self) -> Option<String> {
         match self {
             Self::Work => None,
-            Self::ReadOnly { role } => {
-                let allowed: Vec<String> =
-                    access::roles_allowed(Act::Work).map(|role| format!("`{}`", role.as_str())).collect();
-                Some(format!(
-                    "Your role `{}` may read this run but not work on it. Completing steps needs a token of the role {}.",
-                    role.as_str(),
-                    allowed.join(" or ")
-                ))
-            }
+            Self::ReadOnly { role } => Some(format!(
+                "Your role `{}` may read this run but not work on it. Completing steps needs a token of the role {}.",
+                role.as_str(),
+                roles_that_work()
+            )),
         }
     }
+}
+
+fn roles_that_work() -> String {
+    let roles: Vec<String> =
+        access::roles_allowed(Act::Work).map(|role| format!("`{}`", role.as_str())).collect();
+    roles.join(" or ")
 }
 
 #[cfg(test)]

@@ -33,6 +33,7 @@ impl<S: Store> Engine<S> {
             diagnostics: &entry.diagnostics,
             references,
             tools: self.environment.tools,
+            rights: self.rights(),
         };
         Ok(inspect(input, request.mode))
     }

@@ -301,6 +301,10 @@ impl<S: Store> Engine<S> {
 
     /// Answers one call of a tool.
     pub fn answer(&self, request: Request) -> ReplyResult {
+        self.act_on(request).map_err(|refused| error::at_site(refused, &self.site))
+    }
+
+    fn act_on(&self, request: Request) -> ReplyResult {
         self.permit(request.act())?;
         match request {
             Request::ListWorkflows(request) => Reply::plain(&self.list_workflows(request)?),
@@ -392,8 +396,12 @@ impl<S: Store> Engine<S> {
             summary_cache: &self.summary_cache,
             catalog: &self.catalog,
             site: &self.site,
-            rights: RunRights::of(self.caller.role()),
+            rights: self.rights(),
         }
+    }
+
+    fn rights(&self) -> RunRights {
+        RunRights::of(self.caller.role())
     }
 
     fn content(&self) -> CachedContent<'_> {

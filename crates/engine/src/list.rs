@@ -23,7 +23,11 @@ impl<S: Store> Engine<S> {
         if tags.len() > TAGS_MAX || tag_bytes > QUERY_BYTES_MAX {
             return Err(error::query("tags", tag_bytes, QUERY_BYTES_MAX));
         }
-        self.catalog.list(workspace.as_ref(), &Filter { tags, query }, self.environment.tools)
+        self.catalog.list(
+            workspace.as_ref(),
+            &Filter { tags, query },
+            (self.environment.tools, self.rights()),
+        )
     }
 
     /// Like `list_workflows`, without the limits of an agent's reply.

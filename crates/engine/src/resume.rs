@@ -223,7 +223,10 @@ impl Reading<'_> {
                     // Offered with the reason: a run with damaged or unreadable content is not gone.
                     Err(error) if is_about_content(error.code) => Ok(Candidate {
                         workflow_id: Some(position.workflow_id.clone()),
-                        problem: Some(format!("{} {}", error.message, error.suggestion)),
+                        problem: Some({
+                            let error = error::at_site(error, self.site);
+                            format!("{} {}", error.message, error.suggestion)
+                        }),
                         next_call: self.tip_call(facts, position),
                         ..blank
                     }),

@@ -181,6 +181,7 @@ fn parse<T: DeserializeOwned>(arguments: Map<String, Value>) -> Result<T, Box<Er
             retry: Retry::RetryableImmediate,
             suggestion: format!("Correct {location} as the tool's input schema says and call again."),
             suggestion_for_people: None,
+            in_team: None,
             next_call: None,
             details: None,
         })
@@ -260,6 +261,7 @@ pub(crate) fn refused(tool: ToolName, arguments: Map<String, Value>, reason: &st
         suggestion: "Send each key once, integers beyond 2^53-1 as strings, and flatter values; as below."
             .to_owned(),
         suggestion_for_people: None,
+        in_team: None,
         next_call: Some(next_call::acceptable(tool, arguments, None)),
         details: None,
     })
@@ -276,6 +278,7 @@ pub(crate) fn crashed() -> CallToolResult {
                      exist."
             .to_owned(),
         suggestion_for_people: None,
+        in_team: None,
         next_call: None,
         details: None,
     })

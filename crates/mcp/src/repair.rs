@@ -64,6 +64,7 @@ pub(crate) fn checked(tool: ToolName, arguments: Map<String, Value>) -> Result<F
         retry: Retry::RetryableImmediate,
         suggestion: how_to_correct(tool, &next).to_owned(),
         suggestion_for_people: None,
+        in_team: None,
         next_call: Some(next),
         details: None,
     }))

@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::id::RunId;
 use crate::reply::NextCall;
 
 macro_rules! codes {
@@ -113,6 +114,9 @@ pub struct ErrorEnvelope {
     /// The same for a person at a terminal, who runs commands and has neither calls nor tokens; where it differs.
     #[serde(skip)]
     pub suggestion_for_people: Option<String>,
+    /// The same for members of a team, who have no shell on the machine of the store; where it differs.
+    #[serde(skip)]
+    pub in_team: Option<TeamSuggestion>,
     /// The call that leads on, ready to be sent as it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_call: Option<NextCall>,
@@ -121,9 +125,27 @@ pub struct ErrorEnvelope {
     pub details: Option<Value>,
 }
 
+/// What members of a team should do next: their agents, and people in the team's console.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TeamSuggestion {
+    pub suggestion: String,
+    /// The same for people; where it differs.
+    pub for_people: Option<String>,
+    /// The run whose page in the team's console agents are to name.
+    pub run: Option<RunId>,
+}
+
 impl ErrorEnvelope {
     /// What a person at a terminal should do next.
     pub fn suggestion_for_a_person(&self) -> &str {
         self.suggestion_for_people.as_deref().unwrap_or(&self.suggestion)
+    }
+
+    /// What a person in a team's console should do next.
+    pub fn suggestion_for_a_member(&self) -> &str {
+        match &self.in_team {
+            Some(team) => team.for_people.as_deref().unwrap_or(&team.suggestion),
+            None => self.suggestion_for_a_person(),
+        }
     }
 }

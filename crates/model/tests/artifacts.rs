@@ -183,6 +183,7 @@ fn the_shape_of_the_error_envelope_is_pinned() {
         retry: Retry::RetryableAfterMs { after_ms: 1000 },
         suggestion: "s".to_owned(),
         suggestion_for_people: None,
+        in_team: None,
         next_call: None,
         details: None,
     };

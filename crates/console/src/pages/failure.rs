@@ -16,13 +16,18 @@ pub(crate) fn failed(error: &ErrorEnvelope, back: Option<&str>, viewer: Viewer<'
 }
 
 fn failure(error: &ErrorEnvelope, back: Option<&str>, viewer: Viewer<'_>, more: &Markup) -> Markup {
-    let next = error.suggestion_for_people.as_ref().unwrap_or(&error.suggestion);
+    // A member of a team has neither a shell on the server's machine nor, perhaps, WorkRail on their own.
+    let is_member = viewer.member.is_some();
+    let next = if is_member { error.suggestion_for_a_member() } else { error.suggestion_for_a_person() };
     let is_missing = matches!(error.code, ErrorCode::SessionNotFound | ErrorCode::WorkflowNotFound);
     let title = if is_missing { "Not found" } else { "Not done" };
     let body = html! {
         p { (ticked(&error.message)) }
         p { (ticked(next)) }
-        p.meta { "Error code " code { (error.code.as_str()) } ": " code { "workrail explain " (error.code.as_str()) } }
+        p.meta {
+            "Error code " code { (error.code.as_str()) }
+            @if !is_member { ": " code { "workrail explain " (error.code.as_str()) } }
+        }
         @if let Some(back) = back { p { a href=(back) { "Back" } } }
         (more)
     };

@@ -220,7 +220,7 @@ pub(super) fn check_resolutions(
             GapCloser::Agent => {}
             GapCloser::NotTheAgent => {
                 let summary = gap.summary.as_str().to_owned();
-                return Err(DecideError::NotTheAgentsGap { position, gap: gap.gap_id, summary });
+                return Err(DecideError::NotTheAgentsGap { run, position, gap: gap.gap_id, summary });
             }
         }
     }

@@ -23,7 +23,7 @@ pub mod start;
 
 use workrail_model::canonical::CanonicalError;
 use workrail_model::event::{Activity, ContextError};
-use workrail_model::id::GapId;
+use workrail_model::id::{GapId, RunId};
 use workrail_model::plan::PlanError;
 use workrail_model::snapshot::SnapshotError;
 use workrail_model::step_key::StepKeyError;
@@ -56,7 +56,7 @@ pub enum DecideError {
     #[error("`{location}` holds a placeholder of WorkRail's")]
     Placeholder { location: String },
     #[error("gap {gap} is about what only the user can give: {summary}")]
-    NotTheAgentsGap { position: usize, gap: GapId, summary: String },
+    NotTheAgentsGap { run: RunId, position: usize, gap: GapId, summary: String },
     #[error("artifact {position} closes a gap that is not open in this run")]
     NoSuchGap { position: usize, open: Vec<String> },
     #[error(transparent)]

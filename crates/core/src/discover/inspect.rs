@@ -17,6 +17,7 @@ use workrail_model::tool::{ToolName, ToolSet};
 
 use super::list::{GOAL_WANTED, legacy_text};
 use super::{counted, kind_of, one_line, outline, staleness, tags, within};
+use crate::agent_site::RunRights;
 use crate::compile::{Code, DiagnosticSeverity, Diagnostics};
 
 /// The share of the text for everything except the plan.
@@ -38,13 +39,15 @@ pub struct Inspected<'a> {
     pub references: Vec<InspectedReference>,
     /// The tools that the server offers.
     pub tools: ToolSet,
+    pub rights: RunRights,
 }
 
 pub fn inspect(input: Inspected<'_>, mode: InspectMode) -> WorkflowInspection {
     let workflow = input.workflow;
     let warnings = warnings(&input);
     let arguments = Map::from_iter([("workflowId".to_owned(), Value::from(workflow.workflow_id.as_str()))]);
-    let starts = input.tools.offers(ToolName::StartWorkflow);
+    let why_no_start = input.rights.why_no_start();
+    let starts = why_no_start.is_none() && input.tools.offers(ToolName::StartWorkflow);
     let mut body = WorkflowInspection {
         text: String::new(),
         mode,
@@ -83,6 +86,7 @@ pub fn inspect(input: Inspected<'_>, mode: InspectMode) -> WorkflowInspection {
         next_call: starts.then_some(NextCall { tool: ToolName::StartWorkflow, arguments }),
     };
     body.text = text(&body);
+    body.text.extend(why_no_start);
     body
 }
 

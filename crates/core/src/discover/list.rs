@@ -15,6 +15,7 @@ use workrail_model::reply::NextCall;
 use workrail_model::tool::{ToolName, ToolSet};
 
 use super::{counted, kind_of, one_line, staleness, tags, within};
+use crate::agent_site::RunRights;
 use crate::compile::{FileOrigin, suggested_id};
 use crate::search;
 
@@ -121,7 +122,7 @@ pub fn list(
     summaries: &[&Summary],
     mut unusable: Vec<UnusableFile>,
     filter: &Filter,
-    tools: ToolSet,
+    (tools, rights): (ToolSet, RunRights),
     is_taken: impl Fn(&str) -> bool,
 ) -> WorkflowList {
     let WorkflowMatches { of: matched, how } = matched(summaries, filter);
@@ -138,11 +139,12 @@ pub fn list(
         _ => ("Start one", "ID"),
     };
     let preview = format!("inspect_workflow {{\"workflowId\":\"{id}\",\"mode\":\"preview\"}}.\n");
-    let foot = match tools.offers(ToolName::StartWorkflow) {
-        true => format!(
+    let foot = match (rights.why_no_start(), tools.offers(ToolName::StartWorkflow)) {
+        (Some(why), _) => format!("{why} See what it does: {preview}"),
+        (None, true) => format!(
             "{start}: start_workflow {{\"workflowId\":\"{id}\"}}. {GOAL_WANTED} See what it does first: {preview}"
         ),
-        false => format!("See what it does: {preview}"),
+        (None, false) => format!("See what it does: {preview}"),
     };
     let body: usize = lines.iter().map(|line| line.len() + 1).sum();
     let is_grouped = head.len() + body + after.len() + foot.len() + 2 > DISCOVERY_TEXT_BYTES_MAX;
@@ -166,7 +168,8 @@ pub fn list(
         text.push('\n');
         text.push_str(&foot);
     }
-    let next_call = next_call(&workflows, how, &groups, filter, tools);
+    let next_call = next_call(&workflows, how, &groups, filter, tools)
+        .filter(|call| call.tool != ToolName::StartWorkflow || rights == RunRights::Work);
     let unusable_left_out = unusable.len().saturating_sub(LISTED_PROBLEMS_MAX);
     unusable.truncate(LISTED_PROBLEMS_MAX);
     WorkflowList {

@@ -119,6 +119,14 @@ impl ReportInput<'_> {
         event.actor.as_ref().map(ToString::to_string)
     }
 
+    /// Whether a member's token caused an event.
+    pub(super) fn has_token(&self, index: EventIndex) -> bool {
+        let position = usize::try_from(index.get()).ok();
+        let event = position.and_then(|position| self.events.get(position));
+        let event = event.filter(|event| event.event_index == index);
+        event.and_then(|event| event.actor.as_ref()).is_some_and(|actor| actor.token_id.is_some())
+    }
+
     /// The clock time of an event.
     pub(super) fn at(&self, index: EventIndex) -> Option<&Timestamp> {
         let position = usize::try_from(index.get()).ok()?;

@@ -325,6 +325,9 @@ pub struct Approval {
     /// The member of the team, where the record names one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub who: Option<String>,
+    /// Whether it was given with a token of the team, through the team's server.
+    #[serde(skip)]
+    pub with_token: bool,
     /// Whether the approving process descended from the program that ran a server; absent when unknown.
     #[serde(skip_serializing_if = "Descent::is_unknown")]
     pub descends_from_server: Descent,

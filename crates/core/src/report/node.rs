@@ -200,6 +200,7 @@ impl RunBuilder<'_> {
                 ApprovalChannel::Passkey => ActorKind::Passkey,
             },
             who: self.subject.caused_by(record.index),
+            with_token: self.subject.has_token(record.index),
             key: record.data.proof.as_ref().map(|proof| proof.key.name.to_string()),
             signature: self.subject.signatures.get(&record.index).cloned(),
             resets: record.data.proof.as_ref().map(|proof| proof.key.resets).filter(|resets| *resets > 0),

@@ -246,6 +246,9 @@ pub fn approval(approval: &Approval, times: Times) -> String {
             " — warning: given through the program that runs the agent, which can answer by itself; this does not prove \
              that a person decided"
         }
+        ActorKind::Console if approval.with_token => {
+            " — given in the team's console by someone who logged in with this member's token"
+        }
         ActorKind::Console => " — given in the console, which an agent with a shell can open too",
         ActorKind::Terminal => match approval.descends_from_server {
             Descent::Yes => {

@@ -12,6 +12,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use workrail_core::agent_site::RunRights;
 use workrail_core::compile::{Diagnostics, Library};
 pub use workrail_core::discover::{Choice, Filter};
 use workrail_core::discover::{IdClaim, OwnerSelection, Summary, kind_of, list, matching};
@@ -287,16 +288,17 @@ impl Catalog {
         &self,
         workspace: Option<&WorkspacePath>,
         filter: &Filter,
-        tools: ToolSet,
+        (tools, rights): (ToolSet, RunRights),
     ) -> Result<WorkflowList, BoxedError> {
         let known = self.current_listing(workspace);
         known.listing.complete()?;
         let made = || {
             let (usable, unusable) = &*self.everything(&known);
             let summaries: Vec<&Summary> = usable.iter().map(|summary| &**summary).collect();
-            list(&summaries, unusable.clone(), filter, tools, |id| known.listing.has(id))
+            list(&summaries, unusable.clone(), filter, (tools, rights), |id| known.listing.has(id))
         };
-        Ok(if filter.is_empty() { known.plain(made) } else { made() })
+        // Cached for those who may work; others read it rarely.
+        Ok(if filter.is_empty() && rights == RunRights::Work { known.plain(made) } else { made() })
     }
 
     /// Every file that claims an id: the one that owns it first, then by descending precedence.

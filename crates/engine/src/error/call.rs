@@ -18,7 +18,7 @@ use workrail_model::tool::ToolName;
 use workrail_ports::passkeys::PasskeyLogError;
 use workrail_ports::workspace::{WorkspacePath, WorkspacePathError};
 
-use super::{Advice, BoxedError, advise, decide, envelope, invalid};
+use super::{Advice, BoxedError, advise, clause, decide, envelope, for_an_admin, invalid, sentence};
 use crate::approve::Question;
 use crate::request::{CheckpointWorkflow, ResumeSession};
 
@@ -100,7 +100,7 @@ pub(crate) fn no_such_workspace(path: &WorkspacePath, own: Option<&WorkspacePath
     let without = own.map_or_else(String::new, |path| format!(", which means {path}"));
     let mut error = invalid(
         format!("`workspacePath` is {path}, and there is no such folder. Nothing was changed."),
-        &format!("Send the absolute path of the folder you work in, or leave it out{without}."),
+        format!("Send the absolute path of the folder you work in, or leave it out{without}."),
     );
     error.details = Some(json!({ "argument": "workspacePath" }));
     error
@@ -115,8 +115,14 @@ pub(crate) fn session_not_found(request: &ResumeSession, unhealthy: usize) -> Bo
         ErrorCode::SessionNotFound,
         Retry::NotRetryable,
         format!("No healthy session in this store has the id `{named}` or a run with that name."),
-        "Make the call below for the latest runs, or check that WORKRAIL_DATA_DIR and the setting `store` are those it was \
-         started with.",
+        Advice::from(
+            "Make the call below for the latest runs, or check that WORKRAIL_DATA_DIR and the setting `store` are those it \
+             was started with.",
+        )
+        .in_team(
+            "Make the call below for the latest runs, or check that it was started through this server, with a token of the \
+             same team.",
+        ),
     );
     let mut error = among_unhealthy(error, unhealthy);
     error.next_call = Some(NextCall::new(ToolName::ResumeSession, []));
@@ -132,8 +138,8 @@ pub(crate) fn among_unhealthy(mut error: BoxedError, unhealthy: usize) -> BoxedE
     };
     error.message.push_str(&format!(" {count} and may contain it."));
     let advice = Advice::for_the_user("`workrail session list` shows the damaged sessions");
-    let latest = error.suggestion.clone();
-    advise(&mut error, advice.for_agents(&latest));
+    let advice = advice.for_agents_as_in(&error);
+    advise(&mut error, advice);
     error.details = Some(json!({ "unhealthySessions": unhealthy }));
     error
 }
@@ -143,7 +149,7 @@ pub(crate) fn unknown_label(label: &str) -> BoxedError {
     envelope(
         ErrorCode::SessionNotFound,
         Retry::NotRetryable,
-        format!("No run of this data directory is called `{shown}`."),
+        format!("No run of this store is called `{shown}`."),
         "Use the two-word label at the top of the run's replies, such as amber-falcon.",
     )
 }
@@ -154,7 +160,7 @@ pub(crate) fn unknown_run(text: &str) -> BoxedError {
     let mut error = envelope(
         ErrorCode::SessionNotFound,
         Retry::NotRetryable,
-        format!("There is no run `{shown}` in this data directory."),
+        format!("There is no run `{shown}` in this store."),
         "Find the run as below and use its label.",
     );
     error.next_call = Some(NextCall::new(ToolName::ResumeSession, []));
@@ -172,6 +178,8 @@ pub(crate) fn no_such_step(missing: &NoSuchStep, label: RunLabel, overview: Next
     error
 }
 
+const NAMES_OF_RUNS: &str = "Use a session id, a run id, a prefix of one, or a run's two-word label.";
+
 /// A name that may be that of a session, a run or a label.
 pub(crate) fn unknown_reference(text: &str) -> BoxedError {
     let shown: String = text.chars().filter(|c| !c.is_control()).take(80).collect();
@@ -179,8 +187,8 @@ pub(crate) fn unknown_reference(text: &str) -> BoxedError {
         ErrorCode::SessionNotFound,
         Retry::NotRetryable,
         format!("No session or run is named `{shown}`."),
-        "Use a session id, a run id, a prefix of one, or a run's two-word label. `workrail session list` \
-         shows them.",
+        Advice::from(format!("{NAMES_OF_RUNS} `workrail session list` shows them."))
+            .in_team(format!("{NAMES_OF_RUNS} The page Runs shows them.")),
     )
 }
 
@@ -193,9 +201,13 @@ pub(crate) fn unknown_reference_among(text: &str, unreadable: usize) -> BoxedErr
         count => format!("{count} sessions are damaged, so their runs are unknown; it may be one of them."),
     };
     error.message.push_str(&format!(" {may_be}"));
-    error.suggestion.push_str(" `workrail store verify` says what can be repaired.");
+    let what = "`workrail store verify` says what can be repaired";
+    let advice = Advice::from(format!("{} {}.", error.suggestion, what)).by_an_admin(what);
+    advise(&mut error, advice);
     error
 }
+
+const NAMES_OF_PARTS: &str = "Name a part as RUN, RUN@BRANCH, RUN@POINT or RUN@POINT:ATTEMPT.";
 
 /// A part of a run that is misspelled or that the run does not have.
 pub(crate) fn wrong_part(cause: &dyn std::fmt::Display) -> BoxedError {
@@ -207,7 +219,8 @@ pub(crate) fn wrong_part(cause: &dyn std::fmt::Display) -> BoxedError {
         ErrorCode::ValidationError,
         Retry::NotRetryable,
         format!("{text}."),
-        "Name a part as RUN, RUN@BRANCH, RUN@POINT or RUN@POINT:ATTEMPT. `workrail tree RUN` shows branches and points.",
+        Advice::from(format!("{NAMES_OF_PARTS} `workrail tree RUN` shows branches and points."))
+            .in_team(format!("{NAMES_OF_PARTS} The run's page shows branches and points.")),
     )
 }
 
@@ -224,7 +237,8 @@ pub(crate) fn ambiguous_name(text: &str, candidates: &[String]) -> BoxedError {
         ErrorCode::SessionNotFound,
         Retry::NotRetryable,
         format!("`{shown}` could be {named}{more}."),
-        "Name one of them, or use its whole id. `workrail session list` shows them.",
+        Advice::from("Name one of them, or use its whole id. `workrail session list` shows them.")
+            .in_team("Name one of them, or use its whole id."),
     );
     error.details = Some(json!({ "candidates": candidates }));
     error
@@ -257,25 +271,31 @@ pub(crate) fn ambiguous_label(label: &str, count: usize) -> BoxedError {
         ErrorCode::SessionNotFound,
         Retry::NotRetryable,
         format!("{count} runs are named `{label}`."),
-        "Name it by its whole id; `workrail session list` shows the ids.",
+        Advice::from("Name it by its whole id; `workrail session list` shows the ids.")
+            .in_team("Name it by its whole id; resume_session and the team's console show the ids."),
     )
 }
+
+const ONCE_SUBMITTED: &str = "You can decide once the agent has submitted the step.";
 
 pub(crate) fn nothing_to_approve(label: &str) -> BoxedError {
     invalid(
         format!("Run {label} has submitted nothing that needs a decision."),
-        "Run `workrail show` to see where the run is. You can decide once the agent has submitted the step.",
+        Advice::from(format!("Run `workrail show` to see where the run is. {ONCE_SUBMITTED}"))
+            .in_team(ONCE_SUBMITTED),
     )
 }
 
 /// A decision that would not count.
 pub(crate) fn passkey_needed(label: &str, asked: AskedProof) -> BoxedError {
     let next = match asked {
-        AskedProof::PasskeyToEnrol => {
-            "Open the console with `workrail console`, enrol a passkey under Settings, Passkeys, and decide there."
-        }
+        AskedProof::PasskeyToEnrol => Advice::from(
+            "Open the console with `workrail console`, enrol a passkey under Settings, Passkeys, and decide there.",
+        )
+        .in_team("In the team's console, enrol a passkey under Settings, Passkeys, and decide with it."),
         AskedProof::Passkey | AskedProof::Any => {
-            "Open the console with `workrail console` and decide there with a passkey."
+            Advice::from("Open the console with `workrail console` and decide there with a passkey.")
+                .in_team("Decide in the team's console with a passkey.")
         }
     };
     invalid(format!("Run {label} requires a passkey, so this would not count. Nothing was recorded."), next)
@@ -293,10 +313,13 @@ pub(crate) fn passkey_log(cause: PasskeyLogError) -> BoxedError {
     match cause {
         PasskeyLogError::File(cause) => invalid(
             format!("The passkey log cannot be used: {cause}. Nothing was recorded."),
-            "Check the owner and the permissions of the folder `keys` in the data directory.",
+            Advice::from("Check the owner and the permissions of the folder `keys` in the data directory.")
+                .by_an_admin(
+                    "check the owner and the permissions of the folder `keys` in the data directory",
+                ),
         ),
         PasskeyLogError::Changed | PasskeyLogError::Full => {
-            invalid(format!("{}. Nothing was recorded.", super::sentence(&cause.to_string())), "Try again.")
+            invalid(format!("{}. Nothing was recorded.", sentence(&cause.to_string())), "Try again.")
         }
     }
 }
@@ -312,10 +335,20 @@ pub(crate) fn key_not_enrolled(problem: &str) -> BoxedError {
 pub(crate) fn agreement_needed() -> BoxedError {
     invalid(
         "A passkey is enrolled, so another one needs its agreement. Nothing was recorded.".to_owned(),
-        "Use the enrolled passkey when the browser asks for it. If all are lost: `workrail store passkeys reset` at a \
-         terminal, which stays visible forever.",
+        Advice::from(
+            "Use the enrolled passkey when the browser asks for it. If all are lost: `workrail store passkeys reset` at a \
+             terminal, which stays visible forever.",
+        )
+        .in_team(format!(
+            "Use the enrolled passkey when the browser asks for it. If all are lost: {}",
+            clause(&for_an_admin("`workrail store passkeys reset` discards all passkeys, which stays visible forever"))
+        )),
     )
 }
+
+const RESTORE_PASSKEYS: &str = "restore it from a backup (`keys/passkeys.jsonl` in a data directory: `workrail store restore \
+                                BACKUP`; a database: `pg_restore`), or discard it with `workrail store passkeys reset` at \
+                                a terminal";
 
 /// A log that cannot be trusted.
 pub(crate) fn passkey_log_damaged(damage: &LogDamage) -> BoxedError {
@@ -323,8 +356,7 @@ pub(crate) fn passkey_log_damaged(damage: &LogDamage) -> BoxedError {
         format!(
             "The passkey log is damaged ({damage}), so no passkey can be believed. Nothing was recorded."
         ),
-        "Restore it from a backup (`keys/passkeys.jsonl` in a data directory: `workrail store restore BACKUP`; a database: \
-         `pg_restore`), or discard it with `workrail store passkeys reset` at a terminal.",
+        Advice::from(format!("{}.", sentence(RESTORE_PASSKEYS))).by_an_admin(RESTORE_PASSKEYS),
     )
 }
 
@@ -354,7 +386,9 @@ pub(crate) fn which_run(labels: impl Iterator<Item = RunLabel>) -> BoxedError {
     let labels: Vec<String> = labels.map(|label| label.to_string()).collect();
     match labels.is_empty() {
         true => {
-            invalid("The session has no run to close.".to_owned(), "`workrail session list` shows the runs.")
+            let advice = Advice::from("`workrail session list` shows the runs.")
+                .in_team("The page Runs shows the runs.");
+            invalid("The session has no run to close.".to_owned(), advice)
         }
         false => invalid(
             format!("The session has {} runs: {}.", labels.len(), labels.join(", ")),
@@ -366,7 +400,8 @@ pub(crate) fn which_run(labels: impl Iterator<Item = RunLabel>) -> BoxedError {
 pub(crate) fn changed_since_shown(label: &str) -> BoxedError {
     invalid(
         format!("Run {label} has changed since it was shown to you. Nothing was recorded."),
-        "Run the command again to see what is submitted now.",
+        Advice::from("Run the command again to see what is submitted now.")
+            .in_team("Load the run's page again to see what is submitted now."),
     )
 }
 
@@ -402,16 +437,19 @@ pub(crate) fn a_question(label: &str, questions: &[Question]) -> BoxedError {
         format!(
             "Run {label} asks a question, which is answered before anything is approved. Nothing was recorded."
         ),
-        &format!("Answer it: {}", answers(label, questions)),
+        Advice::from(format!("Answer it: {}", answers(label, questions)))
+            .in_team(format!("Answer it on the run's page: {}", descriptions(questions))),
     )
 }
 
 pub(crate) fn not_a_question(label: &str, key: &str, questions: &[Question]) -> BoxedError {
     let suggestion = match questions {
-        [] => "The step has no open question. Run `workrail show` to see what it waits for.".to_owned(),
-        questions => format!("Answer what is asked: {}", answers(label, questions)),
+        [] => Advice::from("The step has no open question. Run `workrail show` to see what it waits for.")
+            .in_team("The step has no open question. The run's page shows what it waits for."),
+        questions => Advice::from(format!("Answer what is asked: {}", answers(label, questions)))
+            .in_team(format!("Answer what is asked on the run's page: {}", descriptions(questions))),
     };
-    invalid(format!("Run {label} does not ask for `{key}`. Nothing was recorded."), &suggestion)
+    invalid(format!("Run {label} does not ask for `{key}`. Nothing was recorded."), suggestion)
 }
 
 /// The commands that answer the questions, each with its question.
@@ -423,6 +461,10 @@ fn answers(label: &str, questions: &[Question]) -> String {
         })
         .collect();
     each.join("; ")
+}
+
+fn descriptions(questions: &[Question]) -> String {
+    questions.iter().map(|question| question.description.as_str()).collect::<Vec<_>>().join("; ")
 }
 
 pub(crate) fn no_open_run() -> BoxedError {

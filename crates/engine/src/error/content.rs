@@ -3,12 +3,12 @@
 use serde_json::json;
 use workrail_core::label::RunLabel;
 use workrail_core::project::{RunState, SessionState};
-use workrail_model::error::{ErrorCode, Retry};
+use workrail_model::error::{ErrorCode, Retry, TeamSuggestion};
 use workrail_model::plan::AttachmentKind;
 use workrail_model::reply::NextCall;
 use workrail_ports::content::ContentError;
 
-use super::{Advice, BoxedError, advise, chain, envelope, io, sentence};
+use super::{Advice, BoxedError, advise, chain, envelope, for_an_admin, io, sentence};
 
 const REPAIR: &str = "`workrail store repair --all`, which recomputes the file or, with `--from BACKUP`, restores it \
                       from a backup";
@@ -44,11 +44,12 @@ pub(crate) fn unexportable_content(cause: ContentError) -> BoxedError {
     if error.code == ErrorCode::StoreContentDamaged {
         advise(
             &mut error,
-            format!(
+            Advice::from(format!(
                 "Run {REPAIR}. If neither works, move the session (from a data directory only) with \
                  `workrail store backup FOLDER` and `workrail store restore FOLDER`: they copy everything but this \
                  file."
-            ),
+            ))
+            .by_an_admin(&format!("run {REPAIR}")),
         );
     }
     error
@@ -65,6 +66,7 @@ pub(crate) fn lost_content(kind: AttachmentKind, digest: &str) -> BoxedError {
 }
 
 fn damaged(what: &str) -> BoxedError {
+    let admin = for_an_admin(&format!("run {REPAIR}; {AFFECTED}"));
     envelope(
         ErrorCode::StoreContentDamaged,
         Retry::NotRetryable,
@@ -75,6 +77,13 @@ fn damaged(what: &str) -> BoxedError {
                  send the same call again."
             ),
             for_people: Some(format!("Run {REPAIR}; {AFFECTED}. Then run the command again.")),
+            in_team: Some(TeamSuggestion {
+                suggestion: format!(
+                    "Do not start over: the record of the run is intact. {admin} Then send the same call again."
+                ),
+                for_people: Some(admin),
+                run: None,
+            }),
         },
     )
 }

@@ -10,7 +10,11 @@ use workrail_model::limits::RENDERED_STEP_BYTES_MAX;
 use workrail_model::placeholder;
 use workrail_model::plan::PlanError;
 
-use super::{BoxedError, chain, context, internal, invalid, session_full};
+use super::{Advice, BoxedError, chain, context, internal, invalid, session_full};
+
+/// About a gap that only the user can close.
+const TELL_OF_GAP: &str = "Leave this artifact out and tell the user about the gap. The gap stays in the record. If the user \
+                           wants to decide after all, go back to that step in guided mode and";
 
 pub(crate) fn decide(cause: &DecideError) -> BoxedError {
     match cause {
@@ -48,14 +52,15 @@ pub(crate) fn decide(cause: &DecideError) -> BoxedError {
             error.details = Some(json!({ "argument": argument, "location": location }));
             error
         }
-        DecideError::NotTheAgentsGap { position, gap, summary } => {
+        DecideError::NotTheAgentsGap { run, position, gap, summary } => {
             let mut error = invalid(
                 format!(
                     "Gap {gap} cannot be closed with an artifact: only the user can supply it ({summary}). Nothing \
                      was recorded."
                 ),
-                "Leave this artifact out and tell the user about the gap. The gap stays in the record. If the user wants \
-                 to decide after all, go back to that step in guided mode and let them run `workrail approve`.",
+                Advice::from(format!("{TELL_OF_GAP} let them run `workrail approve`."))
+                    .in_team(format!("{TELL_OF_GAP} let an approver decide in the team's console."))
+                    .on_the_page_of(*run),
             );
             error.details =
                 Some(json!({ "argument": "output", "refusedArtifact": position, "gapId": gap.to_string() }));

@@ -27,7 +27,8 @@ use workrail_ports::session_store::StoreError;
 
 pub use access::too_many_new_sessions;
 pub(crate) use access::*;
-use advice::{Advice, sentence};
+pub(crate) use advice::at_site;
+use advice::{Advice, clause, for_an_admin, sentence};
 pub(crate) use bundle::*;
 pub(crate) use call::*;
 pub(crate) use content::*;
@@ -40,26 +41,46 @@ pub(crate) use workflow::*;
 pub(crate) type BoxedError = Box<ErrorEnvelope>;
 
 fn envelope(code: ErrorCode, retry: Retry, message: String, advice: impl Into<Advice>) -> BoxedError {
-    let Advice { suggestion, for_people: suggestion_for_people } = advice.into();
+    let Advice { suggestion, for_people: suggestion_for_people, in_team } = advice.into();
     Box::new(ErrorEnvelope {
         code,
         message,
         retry,
         suggestion,
         suggestion_for_people,
+        in_team,
         next_call: None,
         details: None,
     })
 }
 
 fn advise(error: &mut ErrorEnvelope, advice: impl Into<Advice>) {
-    let Advice { suggestion, for_people } = advice.into();
+    let Advice { suggestion, for_people, in_team } = advice.into();
     error.suggestion = suggestion;
     error.suggestion_for_people = for_people;
+    error.in_team = in_team;
 }
 
-fn invalid(message: String, suggestion: &str) -> BoxedError {
-    envelope(ErrorCode::ValidationError, Retry::RetryableImmediate, message, suggestion)
+/// Replaces what an error tells agents.
+pub(crate) fn advise_agents(error: &mut ErrorEnvelope, suggestion: String) {
+    if let Some(team) = &mut error.in_team {
+        team.suggestion.clone_from(&suggestion);
+        team.run = None;
+    }
+    error.suggestion = suggestion;
+}
+
+/// Adds a last sentence to what an error tells agents.
+pub(crate) fn also_advise_agents(error: &mut ErrorEnvelope, last: &str) {
+    let in_team = error.in_team.iter_mut().map(|team| &mut team.suggestion);
+    for suggestion in in_team.chain([&mut error.suggestion]) {
+        suggestion.push(' ');
+        suggestion.push_str(last);
+    }
+}
+
+fn invalid(message: String, advice: impl Into<Advice>) -> BoxedError {
+    envelope(ErrorCode::ValidationError, Retry::RetryableImmediate, message, advice)
 }
 
 /// A problem before anything was recorded.
@@ -76,6 +97,7 @@ fn bug(message: String) -> BoxedError {
     let advice = Advice {
         suggestion: "Repeat the call once; if it fails again, report it as a WorkRail bug.".to_owned(),
         for_people: Some("Run the command again; if it fails again, report it as a WorkRail bug.".to_owned()),
+        in_team: None,
     };
     envelope(ErrorCode::InternalInvariant, Retry::RetryableImmediate, message, advice)
 }
@@ -101,14 +123,19 @@ pub(crate) fn store(cause: StoreError) -> BoxedError {
     }
 }
 
+const NEW_SESSION: &str = "Continue in a new session: start the workflow again without `parent` and `sessionToken`, and \
+                           pass what the remaining steps need in `context`.";
+
 /// The session has reached the size limit of its log: it can be read but not extended.
 fn session_full(detail: &str) -> BoxedError {
     envelope(
         ErrorCode::StoreIo,
         Retry::NotRetryable,
         format!("This session's log is full: {detail}. Nothing was recorded; everything before is intact."),
-        "Continue in a new session: start the workflow again without `parent` and `sessionToken`, and pass what the \
-         remaining steps need in `context`. `workrail report` and `workrail session export` still read this session.",
+        Advice::from(format!(
+            "{NEW_SESSION} `workrail report` and `workrail session export` still read this session."
+        ))
+        .in_team(format!("{NEW_SESSION} read_run and the team's console still read this session.")),
     )
 }
 
@@ -188,12 +215,14 @@ pub(crate) fn check_before_repeating(
         return error;
     }
     let fix = error.details.as_ref().and_then(|details| details["fix"].as_str()).unwrap_or("Check the disk");
-    let check_first = format!(
-        "Do not send this call again yet: it could make a second one. {fix}, then call {} as below. If it finds \
-         {made}, continue with that. If it does not, {repeat}",
+    let in_team = for_an_admin(&clause(fix));
+    let first = "Do not send this call again yet: it could make a second one.";
+    let check = format!(
+        "call {} as below. If it finds {made}, continue with that. If it does not, {repeat}",
         check_call.tool
     );
-    advise(&mut error, check_first);
+    let advice = Advice::from(format!("{first} {fix}, then {check}"));
+    advise(&mut error, advice.in_team(format!("{first} {in_team} Then {check}")));
     error.retry = Retry::NotRetryable;
     error.next_call = Some(check_call);
     error

@@ -12,6 +12,10 @@ use workrail_model::tool::ToolName;
 use super::{Advice, BoxedError, envelope, invalid, sentence};
 use crate::request::ContinueWorkflow;
 
+/// Where else a run may be, for an agent that cannot change the store of its server.
+const OTHER_SERVER: &str =
+    "Check that the run was started through this server, with a token of the same team.";
+
 pub(crate) fn token(cause: &TokenError) -> BoxedError {
     let text = if let TokenError::ScopeMismatch { part: ScopePart::Node, found, .. } = cause {
         format!("the two tokens belong to different steps of run {found}")
@@ -33,13 +37,20 @@ pub(crate) fn token(cause: &TokenError) -> BoxedError {
             "Copy the token again, exactly, from the last reply of this run. If it is lost, send the run's stateToken alone."
         }
         TokenError::UnsupportedVersion { .. } => {
-            "Update WorkRail, or use a token that this version returned."
+            let advice = Advice::from("Update WorkRail, or use a token that this version returned.").in_team(
+                "Use a token from a reply of this server. If it is one, tell an admin of the team to update WorkRail on \
+                 the server.",
+            );
+            return envelope(cause.code(), retry, message, advice);
         }
         TokenError::ScopeMismatch { .. } => {
             "Send only the ackToken, or the stateToken and ackToken of the same reply."
         }
         TokenError::UnknownNode { .. } => {
-            "Check that WORKRAIL_DATA_DIR is the directory that the run was started in."
+            let advice =
+                Advice::from("Check that WORKRAIL_DATA_DIR is the directory that the run was started in.")
+                    .in_team(OTHER_SERVER);
+            return envelope(cause.code(), retry, message, advice);
         }
         TokenError::WorkflowHashMismatch { .. } => "Use a token from the latest reply of this run.",
         TokenError::SessionLocked => {
@@ -55,8 +66,11 @@ pub(crate) fn unknown_session(session: SessionId) -> BoxedError {
         ErrorCode::TokenUnknownNode,
         Retry::NotRetryable,
         format!("The token is genuine, but session {session} is not in this store. Nothing was changed."),
-        "Check that WORKRAIL_DATA_DIR and the setting `store` are those that the run was started with. If the session was \
-         removed, start the work again.",
+        Advice::from(
+            "Check that WORKRAIL_DATA_DIR and the setting `store` are those that the run was started with. If the session \
+             was removed, start the work again.",
+        )
+        .in_team(format!("{OTHER_SERVER} If the session was removed, start the work again.")),
     )
 }
 

@@ -10,7 +10,10 @@ use workrail_ports::file_system::{FsError, FsErrorKind};
 use workrail_ports::session_store::StoreError;
 use workrail_ports::upkeep::{Obstacle, SafeModeReason, UpkeepError};
 
-use super::{BoxedError, advise, envelope, health, invalid, io, remedy, sentence, store, unknown_reference};
+use super::{
+    Advice, BoxedError, advise, clause, envelope, health, invalid, io, remedy, sentence, store,
+    unknown_reference,
+};
 
 /// Doubts named in one message; the others are counted.
 const DOUBTS_SHOWN_MAX: usize = 5;
@@ -19,20 +22,22 @@ pub(crate) fn upkeep(cause: UpkeepError) -> BoxedError {
     match cause {
         UpkeepError::Kept { session } => {
             let first = format!("To delete it, run `workrail session unkeep {session}` first.");
-            invalid(format!("Session {session} is kept. Nothing was deleted."), first.as_str())
+            let advice = Advice::from(first).in_team("To delete it, stop keeping it on its page first.");
+            invalid(format!("Session {session} is kept. Nothing was deleted."), advice)
         }
         UpkeepError::Changed { session } => envelope(
             ErrorCode::SessionLocked,
             Retry::RetryableAfterMs { after_ms: LOCK_RETRY_AFTER_MS },
             format!("Session {session} was used in the meantime. Nothing was changed."),
-            "Look at it again, then repeat the command.",
+            Advice::from("Look at it again, then repeat the command.").in_team("Look at it again, then try again."),
         ),
         UpkeepError::Busy => envelope(
             ErrorCode::StoreBusy,
             Retry::RetryableAfterMs { after_ms: LOCK_RETRY_AFTER_MS },
             "Other processes kept writing to the store, and this command needs exclusive access for a moment."
                 .to_owned(),
-            "Run the same command again in a moment. No session lost data.",
+            Advice::from("Run the same command again in a moment. No session lost data.")
+                .in_team("Try again in a moment. No session lost data."),
         ),
         UpkeepError::InDoubt(doubts) => safe_mode(&doubts),
         UpkeepError::NotRepairable { session, health: found } => not_repairable(session, &found),
@@ -62,7 +67,9 @@ pub(crate) fn upkeep_io(cause: &FsError) -> BoxedError {
     if cause.kind != FsErrorKind::TooManyOpenFiles {
         error.message = format!("Disk error: {cause}. No session lost data.");
     }
-    advise(&mut error, format!("{}, then run the same command again.", remedy(cause)));
+    let fix = remedy(cause);
+    let advice = Advice::from(format!("{fix}, then run the same command again.")).by_an_admin(&clause(fix));
+    advise(&mut error, advice);
     error
 }
 
@@ -76,9 +83,15 @@ fn session_locked(session: SessionId) -> BoxedError {
         ErrorCode::SessionLocked,
         Retry::RetryableAfterMs { after_ms: LOCK_RETRY_AFTER_MS },
         format!("Another process is writing to session {session}. Nothing was changed."),
-        "Run the same command again in a moment. If it persists, look for a hung WorkRail process.",
+        Advice::from(
+            "Run the same command again in a moment. If it persists, look for a hung WorkRail process.",
+        )
+        .in_team("Try again in a moment. If it persists, tell an admin of the team."),
     )
 }
+
+const SAY_AND_REPAIR: &str = "`workrail store verify` says what is wrong with each; `workrail store repair SESSION` repairs \
+                              what can be repaired";
 
 /// Why nothing is removed, or nothing more.
 pub(crate) fn safe_mode(doubts: &[SafeModeReason]) -> BoxedError {
@@ -91,8 +104,8 @@ pub(crate) fn safe_mode(doubts: &[SafeModeReason]) -> BoxedError {
         ErrorCode::StoreSafeMode,
         Retry::NotRetryable,
         format!("No content was removed, because WorkRail cannot tell what these sessions need: {named}."),
-        "`workrail store verify` says what is wrong with each; `workrail store repair SESSION` repairs what can be repaired. Then \
-         run `workrail store gc` again.",
+        Advice::from(format!("{SAY_AND_REPAIR}. Then run `workrail store gc` again."))
+            .by_an_admin(SAY_AND_REPAIR),
     );
     error.details =
         Some(doubts.iter().map(|doubt| json!({ "subject": doubt.what, "why": doubt.why })).collect());
@@ -109,12 +122,13 @@ pub(crate) fn cleanup_changed() -> BoxedError {
     )
 }
 
-fn from_a_copy(session: SessionId) -> String {
-    format!(
+fn from_a_copy(session: SessionId) -> Advice {
+    let what = format!(
         "`workrail store restore BACKUP {session}` restores it from a backup of a data directory. In a database, delete it \
          with `workrail session delete {session}`, then take it from a copy: `workrail store copy COPY DATABASE --merge`. \
-         Nothing was changed."
-    )
+         Nothing was changed"
+    );
+    Advice::from(format!("{what}.")).by_an_admin(&what)
 }
 
 /// The target of a copy has sessions that did not come from the source.
@@ -143,16 +157,17 @@ fn not_repairable(session: SessionId, found: &SessionHealth) -> BoxedError {
             format!(
                 "Session {session} is not damaged: it was written by a newer WorkRail ({record}, version {version})."
             ),
-            "Update WorkRail. A repair would lose what the newer version recorded.".to_owned(),
+            Advice::from("Update WorkRail. A repair would lose what the newer version recorded."),
         ),
         SessionHealth::CorruptHead { reason: reason @ CorruptionReason::AccessDenied { .. } }
         | SessionHealth::CorruptTail { reason: reason @ CorruptionReason::AccessDenied { .. }, .. } => (
             format!(
                 "Session {session} cannot be checked: {reason}. Nothing was changed, and nothing is given up."
             ),
-            "Give this user read permission (`chmod u+r` on a file, `chmod u+rwx` on a folder), then run the same command \
-             again."
-                .to_owned(),
+            Advice::from(
+                "Give this user read permission (`chmod u+r` on a file, `chmod u+rwx` on a folder), then run the same \
+                 command again.",
+            ),
         ),
         SessionHealth::CorruptHead { reason } => (
             format!(
@@ -167,7 +182,7 @@ fn not_repairable(session: SessionId, found: &SessionHealth) -> BoxedError {
         ),
         SessionHealth::Healthy => (
             format!("Session {session} has no damage that a repair could cut away."),
-            format!("`workrail store verify {session}` says what else may be wrong."),
+            Advice::from(format!("`workrail store verify {session}` says what else may be wrong.")),
         ),
     };
     error.message = message;

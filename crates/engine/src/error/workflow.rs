@@ -23,6 +23,7 @@ pub(crate) fn unknown_workflow(id: &WorkflowId, nearest: Option<&str>, known: &[
                 "Did you mean `{near}`? Then send the call below. Otherwise call list_workflows."
             ),
             for_people: Some(format!("Did you mean `{near}`? {people}")),
+            in_team: None,
         },
         None => Advice {
             suggestion: format!(
@@ -30,8 +31,11 @@ pub(crate) fn unknown_workflow(id: &WorkflowId, nearest: Option<&str>, known: &[
                 known.join(", ")
             ),
             for_people: Some(format!("Known: {}. {people}", known.join(", "))),
+            in_team: None,
         },
     };
+    let advice =
+        advice.for_members("The page Workflows shows every workflow, and every file that cannot be used.");
     let message = format!("No workflow has the id `{id}`.");
     let mut error = envelope(ErrorCode::WorkflowNotFound, Retry::NotRetryable, message, advice);
     error.details = Some(json!({ "nearest": nearest, "known": known }));
@@ -88,7 +92,8 @@ pub(crate) fn source(cause: &SourceError) -> BoxedError {
         ErrorCode::WorkflowInvalid,
         Retry::NotRetryable,
         format!("{}.", sentence(&cause.to_string())),
-        "Check that the file exists and can be read.",
+        Advice::from("Check that the file exists and can be read.")
+            .by_an_admin("check that the file exists and can be read"),
     )
 }
 
@@ -97,7 +102,10 @@ pub(crate) fn diagnostics(cause: &Diagnostics) -> BoxedError {
         ErrorCode::WorkflowInvalid,
         Retry::NotRetryable,
         format!("The workflow's file has errors:\n{}", first_of(cause)),
-        "Fix the file as the messages say, then start again; `workrail workflow validate` shows all of them.",
+        Advice::from(
+            "Fix the file as the messages say, then start again; `workrail workflow validate` shows all of them.",
+        )
+        .by_an_admin("fix the file as the messages say; `workrail workflow validate` shows all of them"),
     )
 }
 
@@ -121,7 +129,8 @@ pub(crate) fn bindings(file: &str, cause: &BindingsError) -> BoxedError {
         ErrorCode::WorkflowInvalid,
         Retry::NotRetryable,
         format!("The workspace's `{file}` cannot be used: {cause}. No run was started."),
-        "Correct the file: an object of slot to text, or of workflow id to such an object.",
+        Advice::from("Correct the file: an object of slot to text, or of workflow id to such an object.")
+            .by_an_admin("correct the file: an object of slot to text, or of workflow id to such an object"),
     )
 }
 

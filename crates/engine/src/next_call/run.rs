@@ -60,9 +60,10 @@ impl Reading<'_> {
                 let (session, position) = *found;
                 let state = self.signer.state(session, tip_of(&position));
                 refused.next_call = Some(rehydrate_call(&state, label));
-                refused.suggestion = format!(
+                let suggestion = format!(
                     "Make the call below: it shows the pending step of run {label} with new tokens and changes nothing."
                 );
+                error::advise_agents(&mut refused, suggestion);
             }
             Some((label, LabelMatch::Several(count))) => {
                 refused.next_call = Some(search_call(&label.to_string()));
@@ -70,13 +71,14 @@ impl Reading<'_> {
                     // A name that was not found because several runs have it.
                     refused.message = format!("`{label}` does not say which run is meant.");
                 }
-                refused.suggestion = format!(
+                let suggestion = format!(
                     "{count} runs are called {label}. Make the call below and pick yours by its goal and notes."
                 );
+                error::advise_agents(&mut refused, suggestion);
             }
             Some((_, LabelMatch::NoRun)) | None => {
                 refused.next_call = Some(NextCall::new(ToolName::ResumeSession, []));
-                refused.suggestion.push_str(" If that fails, find the run with the call below.");
+                error::also_advise_agents(&mut refused, "If that fails, find the run with the call below.");
             }
         }
         refused
