@@ -2,6 +2,7 @@
 
 use workrail_model::chat::ChatKey;
 use workrail_model::digest::Sha256;
+use workrail_model::event::EventIndex;
 use workrail_model::id::{RunId, ServerId, SessionId};
 use workrail_model::plan::AttachmentKind;
 use workrail_model::time::Timestamp;
@@ -30,10 +31,12 @@ pub(crate) fn in_session(id: SessionId, relative: &str) -> Option<RelPath> {
     RelPath::parse(&format!("sessions/{id}/{relative}"))
 }
 
-/// The first and last event index of a segment, from its name; `None` for any other name.
+/// The first and last event index of a segment, from its name; `None` for any other name, such as one with a number that
+/// no event can have.
 pub(crate) fn segment_indexes(name: &str) -> Option<(u64, u64)> {
     let (first, last) = name.strip_suffix(".jsonl")?.split_once('-')?;
     let (first, last) = (first.parse::<u64>().ok()?, last.parse::<u64>().ok()?);
+    EventIndex::new(last)?;
     (first <= last && name == format!("{first:08}-{last:08}.jsonl")).then_some((first, last))
 }
 

@@ -1,6 +1,7 @@
 //! Foreign files and folders among the segments: `verify` names them, an append moves them aside, none is removed.
 
-use workrail_ports::session_store::SessionStore;
+use workrail_model::health::SessionHealth;
+use workrail_ports::session_store::{SessionReader, SessionStore};
 use workrail_ports::upkeep::Inspection;
 use workrail_store_fs::sim::SimFs;
 use workrail_testkit::history::Step;
@@ -85,4 +86,28 @@ fn a_segment_whose_record_is_damaged_is_not_foreign() {
     fs.write_raw(&within(session, "events/00000000-00000001.jsonl"), b"junk");
     let (strays, _) = open(fs.clone()).strays(10).unwrap();
     assert!(strays.len() == 1 && strays[0].path.ends_with("00000000-00000001.jsonl"), "{strays:?}");
+}
+
+/// Broke: such a file counted as a segment beyond the end of the manifest, so its whole session was corrupt.
+#[test]
+fn a_file_whose_name_has_numbers_that_no_event_can_have_does_not_affect_the_session() {
+    let fs = SimFs::new();
+    let written = write_session(&open(fs.clone()), 1, &[Step::Advance]);
+    let session = session_of(&written);
+    let names = ["99999999-99999999.jsonl", "33554432-33554432.jsonl", "00000900-33554432.jsonl"];
+    let path_of = |name: &str| within(session, &format!("events/{name}"));
+    for name in names {
+        fs.write_raw(&path_of(name), b"of the user");
+    }
+    let store = open(fs.clone());
+    assert_eq!(store.read(session, None).unwrap().health, SessionHealth::Healthy);
+    let (strays, _) = store.strays(10).unwrap();
+    for name in names {
+        assert!(strays.iter().any(|stray| stray.path.ends_with(name)), "{name}: {strays:?}");
+    }
+    support::append_unseen_plan(fs.clone(), session, 3);
+    for name in names {
+        assert_eq!(fs.read_raw(&path_of(name)).as_deref(), Some(b"of the user".as_slice()), "{name}");
+    }
+    assert_eq!(open(fs).read(session, None).unwrap().health, SessionHealth::Healthy);
 }
