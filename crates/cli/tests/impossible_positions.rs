@@ -1,5 +1,5 @@
-//! A snapshot at a position that its workflow does not have: an import refuses it before writing anything, and
-//! `verify` reports the same about a store that contains it.
+//! A snapshot at a position that its workflow does not have, or that no run reaches from the snapshot before it: an
+//! import refuses it before writing anything, and `verify` reports the same about a store that contains it.
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
@@ -83,6 +83,11 @@ fn planted(bundle: &Value, data: &Path) {
     }
 }
 
+/// A run that ended, with the steps counted that were completed.
+fn complete() -> Box<dyn Fn(&mut Value)> {
+    Box::new(|state: &mut Value| *state = json!({ "kind": "complete", "completed": state["completed"] }))
+}
+
 /// G9: a position that the workflow does not have is refused by an import and reported by `verify`.
 #[test]
 fn import_and_verify_agree_about_positions() {
@@ -97,7 +102,33 @@ fn import_and_verify_agree_about_positions() {
             *state.pointer_mut(other).unwrap() = value.clone();
         })
     };
+    let in_order = |step: &'static str, iterations: [u32; 2], index: u32| -> Change {
+        Box::new(move |state: &mut Value| {
+            state["pending"]["step"]["stepId"] = json!(step);
+            for (position, iteration) in iterations.into_iter().enumerate() {
+                state["loopStack"][position]["iteration"] = json!(iteration);
+                state["pending"]["step"]["loopPath"][position]["iteration"] = json!(iteration);
+            }
+            state["loopStack"][1]["bodyIndex"] = json!(index);
+        })
+    };
+    let outside = |step: &'static str| -> Change {
+        Box::new(move |state: &mut Value| {
+            state["loopStack"] = json!([]);
+            state["pending"]["step"] = json!({ "stepId": step, "loopPath": [] });
+        })
+    };
     let cases = [
+        (
+            "waits at step `end`, although step `read` before it is neither completed nor skipped",
+            outside("end"),
+        ),
+        ("waits at step `begin`, which does not come after step `begin`", outside("begin")),
+        ("waits at step `write`, although step `read` before it", in_order("write", [0, 0], 1)),
+        ("waits at step `read`, although step `read` before it", in_order("read", [0, 1], 0)),
+        ("waits at step `read`, although step `read` before it", in_order("read", [1, 0], 0)),
+        ("is complete, although step `read` before it", complete()),
+        ("counts 2 completed steps, and its parent's counts 0", set("/completed/steps", json!(2))),
         ("waits at step `gone`", set("/pending/step/stepId", json!("gone"))),
         ("waits at step `review`", set("/pending/step/stepId", json!("review"))),
         ("waits at step `begin`", set("/pending/step/stepId", json!("begin"))),
@@ -119,6 +150,7 @@ fn import_and_verify_agree_about_positions() {
         let said = home.run(&["session", "import", "forged.json", "--json"]).json();
         assert_eq!(said["error"]["code"], "BUNDLE_INVALID_FORMAT", "{expected}: {said}");
         assert!(said["error"]["message"].as_str().unwrap().contains(expected), "{expected}: {said}");
+        assert_ne!(said["error"]["fix"], "", "{expected}: {said}");
         assert!(!has_files(&home.data().join("snapshots")), "{expected}: something was written");
 
         let other = Home::new(PROGRAM);
@@ -129,7 +161,14 @@ fn import_and_verify_agree_about_positions() {
         assert!(problems[0].contains(expected), "{expected}: {said}");
     }
 
-    // The unchanged bundle is accepted, and a store that contains it is healthy.
+    // The unchanged bundle is accepted, whatever the order of its members, and a store that contains it is healthy.
+    let mut reordered = forged(&base, &|_| {});
+    let workflows = reordered["session"].as_object_mut().unwrap().remove("pinnedWorkflows").unwrap();
+    let first = format!("\"session\":{{\"pinnedWorkflows\":{workflows},");
+    let reordered = reordered.to_string().replacen("\"session\":{", &first, 1);
+    let home = Home::new(PROGRAM);
+    home.write(&home.project().join("bundle.json"), &reordered);
+    assert_eq!(home.run(&["session", "import", "bundle.json"]).code, 0);
     let home = Home::new(PROGRAM);
     planted(&forged(&base, &|_| {}), &home.data());
     let said = home.run(&["store", "verify", "--json"]).json();

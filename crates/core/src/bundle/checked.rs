@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{Read, Seek};
+use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -27,7 +28,7 @@ use workrail_model::time::Timestamp;
 use super::positions::BundlePositions;
 use super::read::{BundleItem, BundlePart, BundleReader, read};
 use super::{BundleError, BundleErrorKind};
-use crate::interpret::completed_steps;
+use crate::interpret::{PositionNumbers, RecordedPosition, StepPosition};
 
 /// A bundle whose parts all match their digests; their meaning is not checked yet.
 #[derive(Clone, Debug)]
@@ -53,11 +54,18 @@ pub struct IntactBundle {
 }
 
 /// What the events that refer to a snapshot are compared with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct SnapshotSummary {
     pub(super) workflow: WorkflowHash,
-    /// How many completed steps it counts; `None` if it is not started.
-    pub(super) completed: Option<u64>,
+    /// Shared by all snapshots that differ only in numbers.
+    pub(super) step_position: Arc<StepPosition>,
+    pub(super) numbers: PositionNumbers,
+}
+
+impl SnapshotSummary {
+    pub(super) fn position(&self) -> RecordedPosition<'_> {
+        RecordedPosition { step_position: &self.step_position, numbers: &self.numbers }
+    }
 }
 
 impl IntactBundle {
@@ -210,10 +218,8 @@ impl IndexReader {
         let bytes = self.content(&section, AttachmentKind::Snapshot, reference.digest(), value)?;
         match ExecutionSnapshot::parse(&bytes) {
             Ok(snapshot) => {
-                let workflow = snapshot.workflow_hash;
-                let completed = completed_steps(snapshot.state());
-                self.snapshots.insert(reference, SnapshotSummary { workflow, completed });
-                self.positions.add(reference, &snapshot)?;
+                let summary = self.positions.add(reference, &snapshot)?;
+                self.snapshots.insert(reference, summary);
             }
             Err(error @ SnapshotError::UnknownVersion { .. }) => {
                 self.defer(BundleError::new(BundleErrorKind::UnsupportedVersion, section, error));

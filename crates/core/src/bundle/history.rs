@@ -1,7 +1,7 @@
 //! The second pass: the events are one valid history, the manifest follows from them, and the bundle contains exactly
 //! what they refer to.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Seek};
 
 use serde_json::Value;
@@ -17,12 +17,12 @@ use workrail_model::manifest::{ManifestIndex, commit_group};
 use workrail_model::name::WorkflowId;
 use workrail_model::plan::AttachmentKind;
 
-use super::checked::{IntactBundle, ListDigest, canonical, check_content};
+use super::checked::{IntactBundle, ListDigest, SnapshotSummary, canonical, check_content};
 use super::portable::is_absolute;
 use super::read::{BundleItem, BundlePart, BundleReader, read};
 use super::{BundleError, BundleErrorKind};
-use crate::interpret::contradicts_parent;
-use crate::project::SessionState;
+use crate::interpret::Positions;
+use crate::project::{NodeState, SessionState};
 
 /// A bundle that may be imported; only [`check`] makes one.
 #[derive(Debug)]
@@ -48,7 +48,13 @@ impl ImportableBundle {
 pub fn check<R: Read + Seek>(source: &mut R, bundle: IntactBundle) -> Result<ImportableBundle, BundleError> {
     source.rewind().map_err(BundleError::Source)?;
     let mut history = HistoryReader::new(&bundle);
-    read(source, &mut history)?;
+    read(&mut *source, &mut history)?;
+    // The members come in any order: workflows before the events are read now.
+    if history.is_complete() && history.workflows_checked < bundle.workflows.len() {
+        history.pass = HistoryPass::WorkflowsAgain;
+        source.rewind().map_err(BundleError::Source)?;
+        read(source, &mut history)?;
+    }
     let salvaged_before = history.salvaged_before;
     let EventSummary { runs, event_count, activities } = history.finish()?;
     Ok(ImportableBundle { bundle, runs, event_count, salvaged_before, activities })
@@ -78,11 +84,32 @@ struct HistoryReader<'s> {
     snapshots: BTreeSet<SnapshotRef>,
     workflows: BTreeSet<WorkflowHash>,
     blobs: BTreeSet<BlobRef>,
+    /// The nodes of each workflow's runs.
+    nodes: BTreeMap<WorkflowHash, Vec<EventIndex>>,
+    workflows_checked: usize,
+    pass: HistoryPass,
+}
+
+/// What is read from the source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum HistoryPass {
+    /// The events, and the workflows that come after them, as in every bundle that an export wrote.
+    Events,
+    /// The workflows, which came before the events.
+    WorkflowsAgain,
 }
 
 impl BundleReader for HistoryReader<'_> {
     fn wants(&self, part: BundlePart) -> bool {
-        matches!(part, BundlePart::Events | BundlePart::Workflows)
+        match part {
+            BundlePart::Events => self.pass == HistoryPass::Events,
+            BundlePart::Workflows => self.is_complete(),
+            BundlePart::Members
+            | BundlePart::Manifest
+            | BundlePart::Snapshots
+            | BundlePart::Blobs
+            | BundlePart::Entries => false,
+        }
     }
 
     fn take(&mut self, item: BundleItem) -> Result<(), BundleError> {
@@ -116,7 +143,15 @@ impl<'s> HistoryReader<'s> {
             snapshots: BTreeSet::new(),
             workflows: BTreeSet::new(),
             blobs: BTreeSet::new(),
+            nodes: BTreeMap::new(),
+            workflows_checked: 0,
+            pass: HistoryPass::Events,
         }
+    }
+
+    /// Whether every event was read.
+    fn is_complete(&self) -> bool {
+        self.open.is_empty() && self.segments_closed == self.bundle.segment_ends.len()
     }
 
     fn event(&mut self, index: u64, value: Value) -> Result<(), BundleError> {
@@ -142,15 +177,35 @@ impl<'s> HistoryReader<'s> {
         self.close_segment(index)
     }
 
-    /// Every snapshot waits at a position that exists in its workflow. Checked here, because the workflow is not
-    /// available earlier: the bundle's members come in any order.
+    /// Every snapshot waits at a position that exists in its workflow and can follow its parent's. One workflow is in
+    /// memory at a time.
     fn workflow(&mut self, hash: WorkflowHash, value: &Value) -> Result<(), BundleError> {
         let section = BundleSection::Workflow(hash);
         let bytes = canonical(&section.to_string(), value)?;
         check_content(&section, AttachmentKind::Workflow, hash.digest(), &bytes)?;
         let workflow =
             CompiledWorkflow::parse(&bytes).map_err(|error| BundleError::format(&section, error))?;
-        self.bundle.positions.check(hash, &workflow)
+        let positions = Positions::of(&workflow);
+        self.bundle.positions.check(hash, &positions)?;
+        let nodes = self.nodes.get(&hash).into_iter().flatten();
+        for node in nodes.filter_map(|index| self.state.node_by_event(*index)) {
+            self.check_order(&positions, node)?;
+        }
+        self.workflows_checked += 1;
+        Ok(())
+    }
+
+    fn check_order(&self, positions: &Positions, node: &NodeState) -> Result<(), BundleError> {
+        let parent = node.parent.and_then(|parent| self.state.node(parent));
+        let of_parent = parent.and_then(|parent| self.bundle.snapshots.get(&parent.snapshot_ref));
+        let Some(own) = self.bundle.snapshots.get(&node.snapshot_ref) else { return Ok(()) };
+        let checked =
+            positions.check_order(node.kind, own.position(), of_parent.map(SnapshotSummary::position));
+        checked.map_err(|error| {
+            let (id, index) = (node.node_id, node.created_index.get());
+            let what = format!("of {id} (event {index}) {error}");
+            BundleError::format(BundleSection::Snapshot(node.snapshot_ref), what)
+        })
     }
 
     fn check_identity(&mut self, index: u64, event: &Event) -> Result<(), BundleError> {
@@ -200,12 +255,7 @@ impl<'s> HistoryReader<'s> {
                 let what = format!("refers to a snapshot of another workflow ({})", snapshot.workflow);
                 return Err(BundleError::events(index, what));
             }
-            let parent = node.parent_node_id.and_then(|parent| self.state.node(parent));
-            if let Some(above) = parent.and_then(|parent| self.bundle.snapshots.get(&parent.snapshot_ref))
-                && let Some(what) = contradicts_parent(node.node_kind, snapshot.completed, above.completed)
-            {
-                return Err(BundleError::format(BundleSection::Snapshot(reference), what));
-            }
+            self.nodes.entry(node.workflow_hash).or_default().push(event.event_index);
             self.snapshots.insert(reference);
         }
         for reference in event.data.blob_refs() {

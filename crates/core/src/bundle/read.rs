@@ -212,7 +212,9 @@ impl<'de> Visitor<'de> for Document<'_, '_> {
         while let Some(name) = key(self.0, BundlePart::Members, &mut map)? {
             check_new::<A::Error>(self.0, &mut seen, &name)?;
             match name.as_str() {
-                "session" | "integrity" if !self.0.wants(BundlePart::Events) => {
+                "session" | "integrity"
+                    if !self.0.wants(BundlePart::Events) && !self.0.wants(BundlePart::Workflows) =>
+                {
                     self.0.lift_budget();
                     map.next_value::<IgnoredAny>()?;
                 }

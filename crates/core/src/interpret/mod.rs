@@ -4,9 +4,11 @@
 //! between iterations, never in the middle of a body; reaching the limit of a loop is disclosed.
 
 mod gate;
+mod order;
 mod output;
 mod position;
 mod scope;
+mod sequence;
 mod trace;
 mod walk;
 
@@ -24,11 +26,12 @@ pub use output::{
     AcceptedAssessment, AppliedConsequence, DivergenceFact, OutputCheck, Submitted, UnprovenClaim,
     ValidationFact, check_output,
 };
+pub use order::OrderError;
 pub use position::{
-    PositionError, PositionNumbers, Positions, SnapshotProgress, StepPosition, completed_steps,
-    contradicts_parent, position,
+    PositionError, PositionNumbers, RecordedPosition, SnapshotProgress, StepPosition, position,
 };
 pub(crate) use scope::step_scope;
+pub use sequence::Positions;
 pub(crate) use trace::skipped;
 pub(crate) use walk::VISITS_MAX;
 

@@ -2,14 +2,14 @@
 //!
 //! Import and `verify` use the same function, so that they agree. A bundle may hold hundreds of thousands of
 //! snapshots of a workflow of ten steps: positions that differ only in numbers can be merged first, because
-//! each number is only compared with an upper bound.
+//! each number is only compared with an upper bound. Whether they follow each other is checked in `order`.
 
-use std::collections::BTreeSet;
+use std::fmt;
 
-use workrail_model::compiled::{CompiledWorkflow, PlanItem};
-use workrail_model::event::NodeKind;
 use workrail_model::name::{LoopId, StepId};
 use workrail_model::snapshot::{CompletedSteps, EngineState, Pending};
+
+use super::sequence::{LoopLookup, Positions, SequenceItem};
 
 /// How far a snapshot's run is.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -22,12 +22,30 @@ pub enum SnapshotProgress {
     Complete,
 }
 
+impl fmt::Display for SnapshotProgress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotStarted => f.write_str("is not started"),
+            Self::WaitsAtNothing => f.write_str("waits at no step"),
+            Self::At(step) => write!(f, "waits at step `{step}`"),
+            Self::Complete => f.write_str("is complete"),
+        }
+    }
+}
+
 /// Where a snapshot is: the waiting step and the position in each loop around it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct StepPosition {
     pub progress: SnapshotProgress,
     /// From the outermost loop inwards, each with the position in its body.
     pub loops: Vec<(LoopId, u32)>,
+}
+
+/// A position with its numbers.
+#[derive(Clone, Copy, Debug)]
+pub struct RecordedPosition<'a> {
+    pub step_position: &'a StepPosition,
+    pub numbers: &'a PositionNumbers,
 }
 
 /// The numbers of a position.
@@ -73,7 +91,7 @@ pub enum PositionError {
 
 /// The position of a state, in the two parts that are checked.
 pub fn position(state: &EngineState) -> (StepPosition, PositionNumbers) {
-    let completed = completed_steps(state).unwrap_or(0);
+    let completed = state.completed().map_or(0, CompletedSteps::count);
     let stack = match state {
         EngineState::Running { loop_stack, .. } => loop_stack.as_slice(),
         EngineState::Init | EngineState::Complete { .. } => &[],
@@ -96,96 +114,52 @@ pub fn position(state: &EngineState) -> (StepPosition, PositionNumbers) {
     )
 }
 
-/// Why a node's snapshot contradicts the snapshot of its parent; `None` if it does not. An advance completes a step;
-/// a checkpoint completes none.
-pub fn contradicts_parent(
-    kind: NodeKind,
-    completed: Option<u64>,
-    completed_by_parent: Option<u64>,
-) -> Option<String> {
-    let (completed, completed_by_parent) = (completed?, completed_by_parent?);
-    let is_possible = match kind {
-        // Snapshots of the older form may count several.
-        NodeKind::Step => completed > completed_by_parent,
-        NodeKind::Checkpoint => completed == completed_by_parent,
-    };
-    (!is_possible)
-        .then(|| format!("counts {completed} completed steps, and its parent's counts {completed_by_parent}"))
-}
-
-/// How many completed steps a state counts; `None` if it is not started.
-pub fn completed_steps(state: &EngineState) -> Option<u64> {
-    state.completed().map(CompletedSteps::count)
-}
-
-/// The positions of a workflow, prepared for many checks.
-#[derive(Debug)]
-pub struct Positions<'a> {
-    workflow: &'a CompiledWorkflow,
-    /// Steps in the plan outside loops.
-    top_steps: BTreeSet<&'a StepId>,
-    top_loops: BTreeSet<&'a LoopId>,
-    possible_steps: u64,
-}
-
-impl<'a> Positions<'a> {
-    pub fn of(workflow: &'a CompiledWorkflow) -> Self {
-        let (mut top_steps, mut top_loops) = (BTreeSet::new(), BTreeSet::new());
-        for item in &workflow.plan {
-            match item {
-                PlanItem::Step { step_id } => top_steps.insert(step_id),
-                PlanItem::Loop { loop_id } => top_loops.insert(loop_id),
-            };
-        }
-        Self { workflow, top_steps, top_loops, possible_steps: possible_steps(workflow) }
-    }
-
+impl Positions {
     /// Whether the workflow has the position of this state.
     pub fn check_state(&self, state: &EngineState) -> Result<(), PositionError> {
-        let (step_position, progress) = position(state);
-        self.check(&step_position, &progress)
+        let (step_position, numbers) = position(state);
+        self.check(&step_position, &numbers)
     }
 
-    pub(crate) fn check(
+    pub fn check(
         &self,
         step_position: &StepPosition,
-        progress: &PositionNumbers,
+        numbers: &PositionNumbers,
     ) -> Result<(), PositionError> {
-        let workflow = self.workflow;
         match &step_position.progress {
             SnapshotProgress::NotStarted => return Err(PositionError::NotStarted),
             SnapshotProgress::WaitsAtNothing => return Err(PositionError::WaitsAtNothing),
-            SnapshotProgress::At(step) if workflow.step(step).is_none() => {
+            SnapshotProgress::At(step) if !self.knows_step(step) => {
                 return Err(PositionError::UnknownStep { step: step.clone() });
             }
             SnapshotProgress::At(_) | SnapshotProgress::Complete => {}
         }
-        let mut around: Option<&PlanItem> = None;
-        for (position, (loop_id, body_index)) in step_position.loops.iter().enumerate() {
-            let owner = workflow
-                .loop_by_id(loop_id)
-                .ok_or_else(|| PositionError::UnknownLoop { loop_id: loop_id.clone() })?;
-            let is_here = match (position, around) {
-                (0, _) => self.top_loops.contains(loop_id),
-                (_, item) => item.is_some_and(|item| super::walk::is_loop(item, loop_id)),
+        let mut around: Option<&SequenceItem> = None;
+        for (depth, (loop_id, body_index)) in step_position.loops.iter().enumerate() {
+            let misplaced = || PositionError::MisplacedLoop { loop_id: loop_id.clone() };
+            let own = match self.sequence_of(loop_id) {
+                LoopLookup::Unknown => return Err(PositionError::UnknownLoop { loop_id: loop_id.clone() }),
+                LoopLookup::NotInPlan => return Err(misplaced()),
+                LoopLookup::At(own) => own,
             };
-            if !is_here {
-                return Err(PositionError::MisplacedLoop { loop_id: loop_id.clone() });
-            }
-            let iteration = progress.iterations.get(position).copied().unwrap_or(0);
+            let outer = if depth == 0 { self.plan_item_of(own) } else { around };
+            let is_here = outer.is_some_and(|item| item.is_loop(own));
+            let body = self.sequence(own).filter(|_| is_here).ok_or_else(misplaced)?;
+            let iteration = numbers.iterations.get(depth).copied().unwrap_or(0);
+            let max_iterations = body.max_iterations();
             // A loop that is entered runs once, whatever its limit.
-            if iteration > 0 && iteration >= owner.max_iterations {
-                let (loop_id, max_iterations) = (loop_id.clone(), owner.max_iterations);
+            if iteration > 0 && iteration >= max_iterations {
+                let loop_id = loop_id.clone();
                 return Err(PositionError::BeyondIterations { loop_id, iteration, max_iterations });
             }
-            around = owner.body.get(*body_index as usize);
+            around = body.item(*body_index as usize);
             if around.is_none() {
-                let (loop_id, body_index, len) = (loop_id.clone(), *body_index, owner.body.len());
+                let (loop_id, body_index, len) = (loop_id.clone(), *body_index, body.len());
                 return Err(PositionError::BeyondBody { loop_id, body_index, len });
             }
         }
         self.check_step(step_position, around)?;
-        let (completed, possible) = (progress.completed, self.possible_steps);
+        let (completed, possible) = (numbers.completed, self.possible_steps());
         if completed > possible {
             return Err(PositionError::TooManySteps { completed, possible });
         }
@@ -196,32 +170,13 @@ impl<'a> Positions<'a> {
     fn check_step(
         &self,
         step_position: &StepPosition,
-        around: Option<&PlanItem>,
+        around: Option<&SequenceItem>,
     ) -> Result<(), PositionError> {
         let SnapshotProgress::At(step) = &step_position.progress else { return Ok(()) };
         let is_here = match around {
-            None => self.top_steps.contains(step),
-            Some(PlanItem::Step { step_id }) => step_id == step,
-            Some(PlanItem::Loop { .. }) => false,
+            None => self.plan_index(step, 0).is_some(),
+            Some(item) => item.is_step(step),
         };
         if is_here { Ok(()) } else { Err(PositionError::MisplacedStep { step: step.clone() }) }
     }
-}
-
-/// The maximum number of step instances that any run of the workflow can complete.
-fn possible_steps(workflow: &CompiledWorkflow) -> u64 {
-    let mut steps: u64 = 0;
-    // A loop occurs only once, so every item is visited once.
-    let mut queue: Vec<(&PlanItem, u64)> = workflow.plan.iter().map(|item| (item, 1)).collect();
-    while let Some((item, passes)) = queue.pop() {
-        match item {
-            PlanItem::Step { .. } => steps = steps.saturating_add(passes),
-            PlanItem::Loop { loop_id } => {
-                let Some(owner) = workflow.loop_by_id(loop_id) else { continue };
-                let passes = passes.saturating_mul(u64::from(owner.max_iterations.max(1)));
-                queue.extend(owner.body.iter().map(|inner| (inner, passes)));
-            }
-        }
-    }
-    steps
 }

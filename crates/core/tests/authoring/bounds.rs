@@ -5,11 +5,11 @@ use workrail_core::compile::{CompileInput, check};
 use workrail_core::interpret::{Positions, start};
 use workrail_core::render::prompt::{Lifecycle, render_step, render_step_shortened, render_title};
 use workrail_model::compiled::CompiledWorkflow;
-use workrail_model::event::Context;
+use workrail_model::event::{Context, NodeKind};
 use workrail_model::limits::RENDERED_STEP_BYTES_MAX;
 use workrail_model::snapshot::{CompletedSteps, EngineState, ExecutionSnapshot, PendingStep};
 
-use crate::driver::{advance, context};
+use crate::driver::{advance, context, follows};
 use crate::{compiled, plain, workflow};
 
 /// A step that shows `{{b}}` so often that a long value would take gigabytes.
@@ -192,4 +192,93 @@ fn a_position_that_the_workflow_lacks_is_found() {
     assert!(problem(&|value| value["loopStack"][0]["iteration"] = json!(2)).contains("iteration 2"));
     assert!(problem(&|value| value["loopStack"] = json!([])).contains("not at that place"));
     assert!(problem(&|value| value["completed"]["steps"] = json!(22)).contains("22 completed steps"));
+}
+
+/// A step that may be skipped.
+fn conditional(id: &str) -> Value {
+    json!({ "id": id, "title": id, "prompt": "p", "runCondition": { "var": "wanted", "equals": true } })
+}
+
+/// Every state that a run of the workflow passes, from its first to its end.
+fn states(workflow: &CompiledWorkflow, values: &Context) -> Vec<EngineState> {
+    let mut states = vec![start(workflow, values).unwrap().state];
+    while !states[states.len() - 1].is_complete() {
+        let next = advance(workflow, &states[states.len() - 1], values, &[]).unwrap().state;
+        states.push(next);
+    }
+    states
+}
+
+/// The same position with another number of completed steps.
+fn counting(state: &EngineState, steps: usize) -> EngineState {
+    forged(state, |value| value["completed"]["steps"] = json!(steps))
+}
+
+/// G9: after each state of a run without conditions, only the next one is accepted.
+#[test]
+fn without_conditions_only_the_next_position_can_follow() {
+    let workflow = nested([2, 2, 2]);
+    let positions = Positions::of(&workflow);
+    let states = states(&workflow, &context(json!({})));
+    assert_eq!(states.len(), 22);
+    for (at, own) in states.iter().enumerate() {
+        for (parent_at, parent) in states.iter().enumerate() {
+            let claimed = counting(own, parent_at + 1);
+            let said = follows(&positions, NodeKind::Step, &claimed, Some(parent));
+            assert_eq!(said.is_ok(), at == parent_at + 1, "{parent_at} to {at}: {said:?}");
+        }
+        let said = follows(&positions, NodeKind::Step, &counting(own, 0), None);
+        assert_eq!(said.is_ok(), at == 0, "start to {at}: {said:?}");
+        let said = follows(&positions, NodeKind::Checkpoint, own, Some(&states[0]));
+        assert_eq!(said.is_ok(), at == 0, "checkpoint at {at}: {said:?}");
+    }
+}
+
+/// G9: what a condition may skip may be missing, whatever the values were; everything else may not.
+#[test]
+fn only_what_a_condition_may_skip_can_be_passed() {
+    let repeated = |id: &str, control: Value, body: Value| json!({ "id": id, "type": "loop", "title": id, "body": body, "loop": control });
+    let each = json!({ "type": "forEach", "items": "things", "maxIterations": 5 });
+    let twice = json!({ "type": "for", "count": 2, "maxIterations": 5 });
+    let workflow = compiled(&workflow(json!([
+        plain("a"),
+        conditional("b"),
+        repeated("each", each, json!([plain("c")])),
+        repeated("twice", twice.clone(), json!([conditional("d"), conditional("e")])),
+        plain("f"),
+        repeated("again", twice, json!([plain("g"), conditional("h")])),
+        plain("i"),
+    ])));
+    let positions = Positions::of(&workflow);
+    let things = json!({ "wanted": true, "things": [1, 2] });
+    let states = states(&workflow, &context(things));
+    let name = |state: &EngineState| match state.pending_step() {
+        Some(step) => step.key().unwrap().to_string(),
+        None => "end".to_owned(),
+    };
+    let mut table = String::new();
+    for (at, parent) in states.iter().enumerate() {
+        let after = |own: &&EngineState| {
+            follows(&positions, NodeKind::Step, &counting(own, at + 1), Some(parent)).is_ok()
+        };
+        let followers: Vec<String> = states.iter().filter(after).map(name).collect();
+        table.push_str(&format!("{}: {}\n", name(parent), followers.join(" ")));
+    }
+    insta::assert_snapshot!(table);
+}
+
+/// A check costs the same in a long workflow: one with 5,000 steps is checked at once.
+#[test]
+fn the_order_of_a_long_run_is_checked_without_walking_it_again() {
+    let steps: Vec<Value> = (0..5000).map(|number| conditional(&format!("s{number}"))).collect();
+    let workflow = compiled(&workflow(Value::from(steps)));
+    let positions = Positions::of(&workflow);
+    let states = states(&workflow, &context(json!({ "wanted": true })));
+    let began = std::time::Instant::now();
+    for (at, own) in states.iter().enumerate().skip(1) {
+        assert_eq!(follows(&positions, NodeKind::Step, own, Some(&states[at - 1])), Ok(()));
+        // From the first state, everything between was skipped.
+        assert_eq!(follows(&positions, NodeKind::Step, &counting(own, 1), Some(&states[0])), Ok(()));
+    }
+    assert!(began.elapsed().as_secs() < 5, "{:?}", began.elapsed());
 }

@@ -3,14 +3,15 @@
 use serde_json::{Value, json};
 use workrail_core::agent_site::AgentSite;
 use workrail_core::interpret::{
-    self, ApprovalState, AskedProof, Finding, InterpretError, SelectionAdvisory, StepSelection, Strictness,
-    Submitted, asked_confirmation, check_output, user_findings,
+    self, ApprovalState, AskedProof, Finding, InterpretError, OrderError, Positions, RecordedPosition,
+    SelectionAdvisory, StepSelection, Strictness, Submitted, asked_confirmation, check_output, position,
+    user_findings,
 };
 use workrail_core::render::prompt::{Lifecycle, render_step, render_title};
 use workrail_model::blocker::BlockerPointer;
 use workrail_model::compiled::{CompiledStep, CompiledWorkflow, Criteria, RuleCheck, StepKind};
 use workrail_model::digest::WorkflowHash;
-use workrail_model::event::{Context, DecisionTraceAppended};
+use workrail_model::event::{Context, DecisionTraceAppended, NodeKind};
 use workrail_model::id::TraceId;
 use workrail_model::snapshot::{EngineState, ExecutionSnapshot, PendingStep};
 
@@ -107,12 +108,22 @@ pub(crate) fn advance(
 /// Runs to completion; every state goes through its snapshot and every trace through its budget.
 pub(crate) fn run(workflow: &CompiledWorkflow, context: &Context, steps_max: usize) -> Run {
     let hash = workflow.hash().unwrap();
+    let positions = Positions::of(workflow);
     let mut run = Run::default();
     let mut selection = interpret::start(workflow, context).unwrap();
     let mut lifecycle = Lifecycle::Start;
+    let mut before: Option<EngineState> = None;
     loop {
         note(&mut run, &selection);
         let state = round_trip(&selection.state, hash);
+        assert_eq!(positions.check_state(&state), Ok(()));
+        assert_eq!(
+            follows(&positions, NodeKind::Step, &state, before.as_ref()),
+            Ok(()),
+            "{before:?}, {state:?}"
+        );
+        assert_eq!(follows(&positions, NodeKind::Checkpoint, &state, Some(&state)), Ok(()));
+        before = Some(state.clone());
         let Some(pending) = state.pending_step() else {
             assert!(state.is_complete());
             return run;
@@ -152,6 +163,19 @@ pub(crate) fn run(workflow: &CompiledWorkflow, context: &Context, steps_max: usi
         selection = advance(workflow, &state, context, &artifacts).unwrap();
         lifecycle = Lifecycle::Advance;
     }
+}
+
+/// Whether a node with this state can follow its parent.
+pub(crate) fn follows(
+    positions: &Positions,
+    kind: NodeKind,
+    own: &EngineState,
+    parent: Option<&EngineState>,
+) -> Result<(), OrderError> {
+    let (own, parent) = (position(own), parent.map(position));
+    let recorded = |(step_position, numbers)| RecordedPosition { step_position, numbers };
+    let parent = parent.as_ref().map(|(step_position, numbers)| (step_position, numbers));
+    positions.check_order(kind, recorded((&own.0, &own.1)), parent.map(recorded))
 }
 
 fn note(run: &mut Run, selection: &StepSelection) {

@@ -3,11 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use workrail_core::interpret::{Positions, completed_steps, contradicts_parent};
+use workrail_core::interpret::{PositionNumbers, Positions, RecordedPosition, StepPosition, position};
 use workrail_core::passkey::Passkeys;
 use workrail_core::project::SessionState;
 use workrail_core::report::SeenChallenges;
-use workrail_model::compiled::CompiledWorkflow;
 use workrail_model::digest::{BlobRef, Sha256, SnapshotRef, WorkflowHash};
 use workrail_model::event::{Event, EventData, NodeCreated, OutputPayload};
 use workrail_model::id::SessionId;
@@ -43,9 +42,10 @@ pub(super) struct Check<'a> {
     damaged: BTreeMap<(AttachmentKind, Sha256), Damaged>,
     /// The same, in the order of discovery.
     damaged_in_order: Vec<(AttachmentKind, Sha256)>,
-    workflows: BTreeMap<WorkflowHash, Arc<CompiledWorkflow>>,
-    /// The last snapshot of a node, and how many completed steps it counts.
-    last_completed: Option<(SnapshotRef, Option<u64>)>,
+    /// The positions of some workflows: many sessions pin the same one.
+    positions: BTreeMap<WorkflowHash, Arc<Positions>>,
+    /// The last snapshot of a node: usually that of the next node's parent.
+    last_snapshot: Option<(SnapshotRef, PositionOfSnapshot)>,
     obstacles: Vec<Obstacle>,
     /// `None` if the log is damaged, which is reported separately.
     pub(super) passkeys: Option<Passkeys>,
@@ -59,6 +59,17 @@ struct Damaged {
     problem: String,
     fix: &'static str,
     needed_by: BTreeSet<String>,
+}
+
+type PositionOfSnapshot = (StepPosition, PositionNumbers);
+
+/// Where the parent of a node is.
+enum ParentPosition {
+    /// The node is the first of its run.
+    Root,
+    At(PositionOfSnapshot),
+    /// Reported separately.
+    Unreadable,
 }
 
 /// The state of the report before a session.
@@ -78,8 +89,8 @@ impl<'a> Check<'a> {
             sound: BTreeSet::new(),
             damaged: BTreeMap::new(),
             damaged_in_order: Vec::new(),
-            workflows: BTreeMap::new(),
-            last_completed: None,
+            positions: BTreeMap::new(),
+            last_snapshot: None,
             obstacles,
             passkeys: None,
             challenges: SeenChallenges::default(),
@@ -267,8 +278,8 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// A node's snapshot belongs to the workflow that its run is pinned to, and is at a position that exists there:
-    /// otherwise an import would refuse it.
+    /// A node's snapshot belongs to the workflow that its run is pinned to, is at a position that exists there, and can
+    /// follow the snapshot of the node's parent: otherwise an import would refuse it.
     fn node(&mut self, session: &str, facts: &SessionState, event: &Event, node: &NodeCreated) {
         let index = event.event_index.get();
         let run = event.scope.run().and_then(|run| facts.run(run));
@@ -279,49 +290,50 @@ impl<'a> Check<'a> {
         if !self.check_content(AttachmentKind::Snapshot, node.snapshot_ref.digest(), session) {
             return;
         }
-        let (Ok(snapshot), Some(workflow)) =
-            (self.content.snapshot(node.snapshot_ref), self.workflow(node.workflow_hash))
+        let (Ok(snapshot), Some(positions)) =
+            (self.content.snapshot(node.snapshot_ref), self.positions(node.workflow_hash))
         else {
             return;
         };
-        let completed = completed_steps(snapshot.state());
-        let by_parent = self.completed_by_parent(facts, node);
-        self.last_completed = Some((node.snapshot_ref, completed));
+        let of_parent = self.position_of_parent(facts, node);
+        let own = position(snapshot.state());
         let problem = if snapshot.workflow_hash != node.workflow_hash {
-            "belongs to another workflow than its node".to_owned()
+            Some("belongs to another workflow than its node".to_owned())
         } else {
-            let possible = Positions::of(&workflow).check_state(snapshot.state());
-            let in_order = contradicts_parent(node.node_kind, completed, by_parent);
-            match (possible, in_order) {
-                (Err(cause), _) => cause.to_string(),
-                (Ok(()), Some(contradiction)) => contradiction,
-                (Ok(()), None) => return,
-            }
+            impossible(&positions, node, &own, of_parent)
         };
-        let problem = format!("the snapshot of event {index} {problem}");
-        self.problem(session.to_owned(), problem, Remedy::RestoreSession);
-    }
-
-    /// How many completed steps the snapshot of the node's parent counts; `None` for a root, or if it cannot be read.
-    fn completed_by_parent(&self, facts: &SessionState, node: &NodeCreated) -> Option<u64> {
-        let parent = facts.node(node.parent_node_id?)?.snapshot_ref;
-        match self.last_completed {
-            // Usually the parent is the node before.
-            Some((last, completed)) if last == parent => completed,
-            Some(_) | None => completed_steps(self.content.snapshot(parent).ok()?.state()),
+        self.last_snapshot = Some((node.snapshot_ref, own));
+        if let Some(problem) = problem {
+            let node = event.scope.node().map_or_else(|| "a node".to_owned(), |node| node.to_string());
+            let problem = format!("the snapshot of {node} (event {index}) {problem}");
+            self.problem(session.to_owned(), problem, Remedy::RestoreSession);
         }
     }
 
-    /// A workflow that was found intact; some are cached, because many sessions pin the same one.
-    fn workflow(&mut self, hash: WorkflowHash) -> Option<Arc<CompiledWorkflow>> {
-        if let Some(known) = self.workflows.get(&hash) {
+    fn position_of_parent(&self, facts: &SessionState, node: &NodeCreated) -> ParentPosition {
+        let Some(parent) = node.parent_node_id else { return ParentPosition::Root };
+        let Some(parent) = facts.node(parent) else { return ParentPosition::Unreadable };
+        if let Some((last, known)) = &self.last_snapshot
+            && *last == parent.snapshot_ref
+        {
+            return ParentPosition::At(known.clone());
+        }
+        match self.content.snapshot(parent.snapshot_ref) {
+            Ok(snapshot) => ParentPosition::At(position(snapshot.state())),
+            Err(_) => ParentPosition::Unreadable,
+        }
+    }
+
+    /// The positions of a workflow that was found intact.
+    fn positions(&mut self, hash: WorkflowHash) -> Option<Arc<Positions>> {
+        if let Some(known) = self.positions.get(&hash) {
             return Some(Arc::clone(known));
         }
-        let read = Arc::new(self.content.workflow(hash).ok()?);
-        if self.workflows.len() >= WORKFLOWS_MAX {
-            self.workflows.pop_first();
+        let read = Arc::new(Positions::of(&self.content.workflow(hash).ok()?));
+        if self.positions.len() >= WORKFLOWS_MAX {
+            self.positions.pop_first();
         }
-        self.workflows.insert(hash, Arc::clone(&read));
+        self.positions.insert(hash, Arc::clone(&read));
         Some(read)
     }
 
@@ -357,6 +369,28 @@ impl<'a> Check<'a> {
             self.problem(session.to_owned(), problem, Remedy::RestoreSession);
         }
     }
+}
+
+/// Why a node's snapshot is not one that a run could have recorded there; `None` if it is.
+fn impossible(
+    positions: &Positions,
+    node: &NodeCreated,
+    own: &PositionOfSnapshot,
+    of_parent: ParentPosition,
+) -> Option<String> {
+    fn recorded((step_position, numbers): &PositionOfSnapshot) -> RecordedPosition<'_> {
+        RecordedPosition { step_position, numbers }
+    }
+    if let Err(cause) = positions.check(&own.0, &own.1) {
+        return Some(cause.to_string());
+    }
+    let parent = match &of_parent {
+        ParentPosition::Root => None,
+        ParentPosition::At(parent) => Some(recorded(parent)),
+        ParentPosition::Unreadable => return None,
+    };
+    let in_order = positions.check_order(node.node_kind, recorded(own), parent);
+    in_order.err().map(|cause| cause.to_string())
 }
 
 /// Whether only a permission is missing, so that the content may be intact.
