@@ -138,3 +138,29 @@ fn roles_that_may_not_work_get_nothing_to_work_with() {
     }
     team.server.end("TERM");
 }
+
+/// Broke: a viewer was offered a start, which was then refused; errors named commands on the store's machine.
+#[test]
+fn nothing_is_offered_that_a_member_cannot_do() {
+    let team = Team::new();
+    let (agent, viewer) = (team.token("agent"), team.token("viewer"));
+    let mut shown = Vec::new();
+    let listed = team.call(&viewer, "list_workflows", json!({ "query": "signed" }));
+    let inspected = team.call(&viewer, "inspect_workflow", json!({ "workflowId": "team.signed" }));
+    for result in [&listed, &inspected] {
+        assert!(!result.to_string().contains("start_workflow"), "{result}");
+        let end = text(result).lines().last().unwrap().to_owned();
+        shown.push(end);
+    }
+    for (tool, arguments) in [
+        ("resume_session", json!({ "run": "amber-falcon" })),
+        ("read_run", json!({ "run": "amber-falcon" })),
+        ("inspect_workflow", json!({ "workflowId": "team.unknown" })),
+    ] {
+        shown.push(text(&team.call(&agent, tool, arguments)));
+    }
+    let shown = shown.join("\n\n=====\n\n");
+    assert!(!shown.contains("WORKRAIL_DATA_DIR") && !shown.contains("`workrail "), "{shown}");
+    insta::assert_snapshot!(shown);
+    team.server.end("TERM");
+}
