@@ -97,7 +97,7 @@ fn place_segment<F: FileSystem>(fs: &F, session: SessionId, name: &str) -> Resul
 
 /// Moves anything that has a segment's name but does not belong to the log to `backups/content`: it may be the
 /// remains of a damaged write, or not our file at all.
-fn move_leftovers_aside<F: FileSystem>(
+pub(crate) fn move_leftovers_aside<F: FileSystem>(
     fs: &F,
     session: SessionId,
     leftovers: &[RelPath],

@@ -4,8 +4,9 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use workrail_testkit::home::{CommandRun, Home};
+use workrail_testkit::mcp_client::ToolReply;
 
 use crate::reading::Copied;
 use crate::scene::{content, finished, home, run, session, session_dir, unfinished};
@@ -200,5 +201,63 @@ fn a_backup_reports_keys_that_cannot_be_used() {
         assert_eq!(content(backup.path()), content(&home.data()), "the rest is copied");
         fs::write(&keyring, &sound).unwrap();
         fs::set_permissions(&keyring, fs::Permissions::from_mode(0o600)).unwrap();
+    }
+}
+
+/// A copy of a folder with everything in it.
+fn copied(from: &Path, to: &Path) {
+    let done = std::process::Command::new("cp").arg("-a").arg(from).arg(to).status().unwrap();
+    assert!(done.success());
+}
+
+/// Completes the run's step with these notes.
+fn advanced(home: &Home, reply: &ToolReply, notes: &str) {
+    let mut client = home.client();
+    let output = json!({ "notesMarkdown": notes });
+    let call = json!({ "ackToken": reply.string("ackToken"), "output": output });
+    let done = client.call("continue_workflow", call);
+    assert!(!done.is_error, "{}", done.text);
+    client.close();
+}
+
+/// Broke: the restore replaced a completed write that the next writer would have committed, without a word.
+#[test]
+fn a_restore_keeps_a_completed_write_that_waits_to_be_committed() {
+    for is_in_backup in [true, false] {
+        let home = home();
+        let reply = unfinished(&home);
+        let (folder, id) = (session_dir(&home, &reply), session(&reply));
+        let scratch = tempfile::tempdir().unwrap();
+        let (before, backup) = (scratch.path().join("before"), scratch.path().join("backup"));
+        let place = backup.to_str().unwrap();
+        copied(&home.data(), &before);
+        let committed = fs::read(folder.join("manifest.jsonl")).unwrap();
+        advanced(&home, &reply, "The roof was mended.");
+        assert_eq!(home.run(&["store", "backup", place]).code, 0);
+        if !is_in_backup {
+            fs::remove_dir_all(home.data()).unwrap();
+            copied(&before, &home.data());
+            advanced(&home, &reply, "The shed was painted.");
+        }
+        // Power was lost between the segment and the manifest.
+        fs::write(folder.join("manifest.jsonl"), &committed).unwrap();
+
+        let restored = home.run(&["store", "restore", place, "--json"]);
+        if is_in_backup {
+            assert_eq!(restored.json()["result"]["sessions"]["extended"], 1, "{restored:?}");
+        } else {
+            // As for every session with another history: it is left, and named.
+            assert_eq!(restored.code, 0, "{restored:?}");
+            let change = &restored.json()["result"]["changes"][0];
+            assert_eq!(change["sessionId"], *id, "{change}");
+            assert_eq!(change["why"], "The store and the backup have different histories of it.");
+        }
+        // The next writer commits it.
+        assert_eq!(home.run(&["store", "repair", &id, "--yes"]).code, 0);
+        let log = home.run(&["report", &id]).out;
+        let kept = if is_in_backup { "The roof was mended." } else { "The shed was painted." };
+        assert!(log.contains(kept), "{log}");
+        let verified = home.run(&["store", "verify", "--json"]);
+        assert_eq!(verified.code, 0, "{verified:?}");
     }
 }

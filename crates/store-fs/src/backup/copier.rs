@@ -1,29 +1,26 @@
-//! Copies the sessions one by one into the target, then verifies what was written.
+//! Decides for each session what is copied into the target, has it written, then verifies what was written.
 
 use std::collections::BTreeSet;
 
 use workrail_model::digest::Sha256;
 use workrail_model::health::SessionHealth;
 use workrail_model::id::SessionId;
-use workrail_model::limits::{CONTROL_BYTES_MAX, MANIFEST_BYTES_MAX, SEGMENT_BYTES_MAX};
-use workrail_model::manifest::{Cursor, ManifestRecord, commit_group, group_bytes};
-use workrail_model::plan::{AttachmentKind, RawSegment};
-use workrail_ports::archive::{SessionImport as _, StagedSession as _};
+use workrail_model::limits::{MANIFEST_BYTES_MAX, SEGMENT_BYTES_MAX};
+use workrail_model::manifest::ManifestRecord;
+use workrail_model::plan::AttachmentKind;
+use workrail_ports::archive::SessionImport as _;
 use workrail_ports::backup::{
     CopyError, CopyReport, CopySide, CopyWatch, KeysCopy, SessionChange, SessionCopy, SkipReason, SourceLog,
     UnusableSession,
 };
-use workrail_ports::file_system::{FileKind, FileSystem, FsError, FsErrorKind, FsOp};
-use workrail_ports::session_store::StoreError;
+use workrail_ports::file_system::{FileSystem, FsError, FsErrorKind};
 use workrail_ports::upkeep::Tally;
 
 use super::decide::{BackupDirection, CopyStep, decide};
 use super::log::AttestedLog;
 use super::unusable::unusable;
 use super::{Listed, source, target};
-use crate::commit::{self, ManifestEnd};
-use crate::content::{read_verified, write_temp};
-use crate::load::LoadedLog;
+use crate::content::read_verified;
 use crate::store::LocalStore;
 use crate::{layout, load, rebuild, segment, suspect};
 
@@ -41,7 +38,7 @@ pub(super) enum ContentCheck {
 pub(super) struct BackupCopier<'a, F: FileSystem> {
     pub(super) source: &'a LocalStore<F>,
     pub(super) target: &'a LocalStore<F>,
-    direction: BackupDirection,
+    pub(super) direction: BackupDirection,
     pub(super) check: ContentCheck,
     /// Names of the target's content when it was listed.
     pub(super) named: BTreeSet<(AttachmentKind, Sha256)>,
@@ -52,7 +49,7 @@ pub(super) struct BackupCopier<'a, F: FileSystem> {
     /// Content that the target is known to have intact.
     pub(super) sound: BTreeSet<(AttachmentKind, Sha256)>,
     pub(super) copied: Vec<(AttachmentKind, Sha256)>,
-    written: Vec<SessionId>,
+    pub(super) written: Vec<SessionId>,
     pub(super) report: CopyReport,
 }
 
@@ -240,24 +237,56 @@ impl<'a, F: FileSystem> BackupCopier<'a, F> {
         session: SessionId,
         from: &AttestedLog,
     ) -> Result<(CopyStep, Option<AttestedLog>), CopyError> {
-        let known = AttestedLog::read(self.target.fs(), session).map_err(target)?;
-        let step = match &known {
-            Some(log) if !log.is_empty() || !log.loaded.health.is_healthy() => {
-                let step = decide(self.direction, from, log);
-                let is_replaced = step == CopyStep::Replace && self.direction == BackupDirection::Restore;
-                match is_replaced && self.repair_keeps_more(session, from)? {
-                    true => CopyStep::Skip(SkipReason::RepairKeepsMore),
-                    false => step,
-                }
-            }
-            // A folder with nothing committed in it.
-            _ if from.is_empty() => CopyStep::Skip(SkipReason::SourceUnusable),
-            _ if self.target.is_taken(session).map_err(|error| CopyError::Target(error.into()))? => {
+        let committed = AttestedLog::read(self.target.fs(), session).map_err(target)?;
+        let (step, known) = self.step_over(session, from, committed.as_ref())?;
+        let is_replaced = step == CopyStep::Replace && self.direction == BackupDirection::Restore;
+        let is_damaged = known.as_ref().is_some_and(|log| !log.loaded.health.is_healthy());
+        let step = match is_replaced && is_damaged && self.repair_keeps_more(session, from)? {
+            true => CopyStep::Skip(SkipReason::RepairKeepsMore),
+            false => step,
+        };
+        Ok((step, known.or(committed)))
+    }
+
+    /// What to do with a session of which the target has committed this much. A completed write that waits to be
+    /// committed belongs to the target's history: the next writer rolls it forward (G13), so a copy that continues
+    /// differently must not take its place.
+    pub(super) fn step_over(
+        &self,
+        session: SessionId,
+        from: &AttestedLog,
+        committed: Option<&AttestedLog>,
+    ) -> Result<(CopyStep, Option<AttestedLog>), CopyError> {
+        let known = AttestedLog::read_with_pending(self.target.fs(), session).map_err(target)?;
+        let Some(log) = known else {
+            // Nothing, or a folder with nothing recorded in it.
+            let step = match from.is_empty() {
+                true => CopyStep::Skip(SkipReason::SourceUnusable),
+                false if self.is_taken(session)? => CopyStep::Replace,
+                false => CopyStep::Add,
+            };
+            return Ok((step, None));
+        };
+        let committed_events = committed.map_or(0, AttestedLog::event_count);
+        let is_pending = log.event_count() > committed_events;
+        let step = match decide(self.direction, from, &log) {
+            // Without a manifest there is nothing to append to.
+            CopyStep::Unchanged | CopyStep::Extend if is_pending && committed_events == 0 => {
                 CopyStep::Replace
             }
-            _ => CopyStep::Add,
+            // Readers see the write only when it is committed.
+            CopyStep::Unchanged if is_pending => CopyStep::Extend,
+            step @ (CopyStep::Add
+            | CopyStep::Extend
+            | CopyStep::Unchanged
+            | CopyStep::Replace
+            | CopyStep::Skip(_)) => step,
         };
-        Ok((step, known))
+        Ok((step, Some(log)))
+    }
+
+    fn is_taken(&self, session: SessionId) -> Result<bool, CopyError> {
+        self.target.is_taken(session).map_err(|error| CopyError::Target(error.into()))
     }
 
     /// Whether repairing the damaged session would keep more than the source has of it.
@@ -283,158 +312,6 @@ impl<'a, F: FileSystem> BackupCopier<'a, F> {
             self.copy_side_data(session)?;
         }
         Ok(change)
-    }
-
-    /// Makes durable what a killed copy wrote without syncing; its mark is still present (G14).
-    fn make_copy_durable(&self, session: SessionId, known: &AttestedLog) -> Result<(), CopyError> {
-        let fs = self.target.fs();
-        let is_marked = suspect::is_marked(fs, &layout::session(session)).map_err(target)?;
-        if self.check == ContentCheck::DryRun || !is_marked || !known.loaded.health.is_healthy() {
-            return Ok(());
-        }
-        let _lock = self.target.take_lock(session).map_err(|error| CopyError::Target(error.into()))?;
-        // Under the lock: a writer may have appended since.
-        let Some(known) = AttestedLog::read(fs, session).map_err(target)? else { return Ok(()) };
-        fs.sync_dir(&layout::sessions()).map_err(target)?;
-        fs.sync_dir(&layout::events(session)).map_err(target)?;
-        commit::rewrite_manifest(fs, session, known.loaded.cursor.manifest_bytes).map_err(target)
-    }
-
-    /// Puts a whole session into the target, out of sight until it is complete.
-    fn put_session(
-        &mut self,
-        session: SessionId,
-        from: &AttestedLog,
-        replacing: bool,
-    ) -> Result<SessionChange, CopyError> {
-        self.bring_content(session, &from.loaded.events)?;
-        let names: Vec<&String> = from.loaded.segments.iter().collect();
-        if self.check == ContentCheck::DryRun {
-            self.count_segments(session, &names)?;
-            let change = |aside| SessionChange::Replaced { aside };
-            return Ok(if replacing { change(layout::backups().to_string()) } else { SessionChange::Added });
-        }
-        let failed = |error: StoreError| CopyError::Target(error.into());
-        let (fs, store) = (self.target.fs(), self.target);
-        // The lock keeps writers out of what is moved aside. Anything but a folder has no lock, and no writers.
-        let home = layout::session(session);
-        let is_folder = fs.stat(&home).is_ok_and(|stat| stat.kind == FileKind::Directory);
-        let lock = (replacing && is_folder).then(|| store.take_lock(session)).transpose().map_err(failed)?;
-        let mut staged = match replacing {
-            true => store.stage_replacement(session),
-            false => store.stage(session),
-        }
-        .map_err(failed)?;
-        for name in names {
-            let segment = read_segment(self.source.fs(), session, name)?;
-            self.report.segments.add(segment.bytes().len() as u64);
-            staged.segment(&segment).map_err(failed)?;
-        }
-        if staged.manifest_bytes() != from.manifest {
-            return Err(changed_meanwhile(session));
-        }
-        self.raise_target_activity(from)?;
-        let aside = staged.publish_over().map_err(failed)?;
-        drop(lock);
-        store.forget(session);
-        if let Some(aside) = &aside {
-            // The lock file means nothing outside `sessions/`.
-            let _ = aside.child(".lock").map(|lock| fs.remove_file(&lock));
-        }
-        self.copy_side_data(session)?;
-        self.written.push(session);
-        Ok(match aside {
-            Some(aside) => SessionChange::Replaced { aside: aside.to_string() },
-            None => SessionChange::Added,
-        })
-    }
-
-    /// Appends what the target lacks, segment by segment, as a writer does.
-    fn extend(&mut self, session: SessionId, from: &AttestedLog) -> Result<SessionChange, CopyError> {
-        let failed = |error: StoreError| CopyError::Target(error.into());
-        let (fs, store) = (self.target.fs(), self.target);
-        let _lock = match self.check {
-            ContentCheck::DryRun => None,
-            ContentCheck::ByName | ContentCheck::ByDigest => Some(store.take_lock(session).map_err(failed)?),
-        };
-        // Under the lock: a writer may have appended since.
-        let Some(known) = AttestedLog::read(fs, session).map_err(target)? else {
-            return Err(changed_meanwhile(session));
-        };
-        if decide(self.direction, from, &known) != CopyStep::Extend {
-            return Ok(SessionChange::Left(SkipReason::HistoriesDiffer));
-        }
-        let done = usize::try_from(known.event_count()).unwrap_or(usize::MAX);
-        self.bring_content(session, &known.loaded.events)?;
-        self.bring_content(session, from.loaded.events.get(done..).unwrap_or_default())?;
-        let missing: Vec<&String> = from.loaded.segments.difference(&known.loaded.segments).collect();
-        if self.check == ContentCheck::DryRun {
-            self.count_segments(session, &missing)?;
-            return Ok(SessionChange::Extended);
-        }
-        self.raise_target_activity(from)?;
-        // Rewritten: what the last writer left there may not be on the disk (G14).
-        commit::rewrite_manifest(fs, session, known.loaded.cursor.manifest_bytes).map_err(target)?;
-        remove_orphans(fs, session, &known.loaded).map_err(target)?;
-        // If the copy is killed before the last sync, the next run finds the mark and does not trust what it reads.
-        suspect::mark(fs, &layout::session(session));
-        let mut cursor = known.loaded.cursor;
-        for name in missing {
-            let segment = read_segment(self.source.fs(), session, name)?;
-            cursor = append_segment(fs, session, cursor, &segment, &from.manifest)?;
-            self.report.segments.add(segment.bytes().len() as u64);
-        }
-        suspect::clear(fs, &layout::session(session));
-        store.forget(session);
-        self.copy_side_data(session)?;
-        self.written.push(session);
-        Ok(SessionChange::Extended)
-    }
-
-    /// Activity in a restored store must come after what was restored; a backup has no counter.
-    fn raise_target_activity(&self, from: &AttestedLog) -> Result<(), CopyError> {
-        let newest = from.loaded.events.iter().filter_map(|event| event.activity).max();
-        match newest.filter(|_| self.direction == BackupDirection::Restore) {
-            Some(newest) => {
-                self.target.raise_activity(newest).map_err(|error| CopyError::Target(error.into()))
-            }
-            None => Ok(()),
-        }
-    }
-
-    fn count_segments(&mut self, session: SessionId, names: &[&String]) -> Result<(), CopyError> {
-        for name in names {
-            let segment = read_segment(self.source.fs(), session, name)?;
-            self.report.segments.add(segment.bytes().len() as u64);
-        }
-        Ok(())
-    }
-
-    /// What the user requested for the session: the keep mark and pending preferences.
-    /// They are not truth, so an unreadable one does not fail the copy.
-    fn copy_side_data(&self, session: SessionId) -> Result<(), CopyError> {
-        let (from, to) = (self.source.fs(), self.target.fs());
-        let is_kept = |fs: &F| fs.stat(&layout::keep(session)).is_ok();
-        if is_kept(from) && !is_kept(to) {
-            write_temp(to, &layout::keep_temp(session), b"").map_err(target)?;
-            to.rename(&layout::keep_temp(session), &layout::keep(session)).map_err(target)?;
-            suspect::sync_names(to, &layout::session(session)).map_err(target)?;
-        } else if !is_kept(from) && is_kept(to) && self.direction == BackupDirection::Backup {
-            to.remove_file(&layout::keep(session)).map_err(target)?;
-        }
-        let control = layout::control(session);
-        match (from.read(&control, 0, CONTROL_BYTES_MAX), to.read(&control, 0, CONTROL_BYTES_MAX)) {
-            (Ok(bytes), known) if known.as_ref() != Ok(&bytes) => {
-                write_temp(to, &layout::control_temp(session), &bytes).map_err(target)?;
-                to.rename(&layout::control_temp(session), &control).map_err(target)
-            }
-            (Err(error), Ok(_))
-                if error.kind == FsErrorKind::NotFound && self.direction == BackupDirection::Backup =>
-            {
-                to.remove_file(&control).map_err(target)
-            }
-            _ => Ok(()),
-        }
     }
 
     /// Reads back everything that was written.
@@ -469,53 +346,4 @@ fn make_names_durable<F: FileSystem>(fs: &F) -> Result<(), FsError> {
     }
     fs.sync_dir(&layout::sessions())?;
     layout::CONTENT_KINDS.into_iter().try_for_each(|kind| fs.sync_dir(&layout::content_dir(kind)))
-}
-
-fn changed_meanwhile(session: SessionId) -> CopyError {
-    source(FsError {
-        op: FsOp::Read,
-        path: layout::session(session),
-        kind: FsErrorKind::Io,
-        detail: "the session was repaired, removed or replaced meanwhile; run the command again".to_owned(),
-    })
-}
-
-fn read_segment<F: FileSystem>(fs: &F, session: SessionId, name: &str) -> Result<RawSegment, CopyError> {
-    // The name was validated with the log.
-    let Some(path) = layout::in_session(session, name) else { return Err(changed_meanwhile(session)) };
-    let bytes = fs.read(&path, 0, SEGMENT_BYTES_MAX).map_err(source)?;
-    RawSegment::parse(bytes).map_err(|_| changed_meanwhile(session))
-}
-
-/// Appends one segment to a log that ends at `cursor`; `manifest` is the resulting manifest.
-fn append_segment<F: FileSystem>(
-    fs: &F,
-    session: SessionId,
-    cursor: Cursor,
-    segment: &RawSegment,
-    manifest: &[u8],
-) -> Result<Cursor, CopyError> {
-    let events = segment.events();
-    let records = commit_group(cursor.next_manifest_index, events, segment.bytes());
-    let group = group_bytes(&records).map_err(|_| changed_meanwhile(session))?;
-    let at = usize::try_from(cursor.manifest_bytes).unwrap_or(usize::MAX);
-    if !manifest.get(at..).is_some_and(|rest| rest.starts_with(&group)) {
-        return Err(changed_meanwhile(session));
-    }
-    commit::write_segment(fs, session, events, segment.bytes()).map_err(target)?;
-    commit::append_group(fs, session, ManifestEnd { cursor, torn_bytes: 0 }, &group).map_err(target)?;
-    Ok(cursor.after(&records, &group, events.len() as u64))
-}
-
-/// Removes the segments beyond the target's log that an interrupted copy left.
-fn remove_orphans<F: FileSystem>(fs: &F, session: SessionId, known: &LoadedLog) -> Result<(), FsError> {
-    let next = known.cursor.next_event_index.get();
-    for entry in load::list_events(fs, session)? {
-        if layout::segment_indexes(&entry.name).is_some_and(|(first, _)| first == next)
-            && let Some(path) = layout::events(session).child(&entry.name)
-        {
-            fs.remove_file(&path)?;
-        }
-    }
-    fs.sync_dir(&layout::events(session))
 }

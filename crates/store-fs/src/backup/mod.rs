@@ -9,6 +9,7 @@ mod copier;
 mod decide;
 mod log;
 mod unusable;
+mod write_session;
 
 pub(crate) use content::replace_content;
 
