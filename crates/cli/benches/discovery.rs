@@ -11,9 +11,11 @@ use std::time::{Duration, Instant};
 
 use camino::Utf8Path;
 use serde_json::json;
+use workrail_core::agent_site::RunRights;
 use workrail_engine::catalog::{Catalog, Filter};
 use workrail_host::sources::Sources;
 use workrail_model::name::WorkflowId;
+use workrail_model::tool::ToolSet;
 
 const FEW: usize = 50;
 const MANY: usize = 2_000;
@@ -85,7 +87,7 @@ fn sources(folder: &tempfile::TempDir) -> Sources {
 fn discover(catalog: &Catalog, wanted: &WorkflowId) -> Duration {
     let start = Instant::now();
     let listed =
-        catalog.list(None, &Filter::default(), workrail_model::tool::ToolSet::ALL).expect("they are listed");
+        catalog.list(None, &Filter::default(), (ToolSet::ALL, RunRights::Work)).expect("they are listed");
     assert!(listed.total > FEW, "everything is found");
     black_box(listed);
     black_box(catalog.compiled(wanted, None).expect("it can be started"));

@@ -21,7 +21,7 @@ use crate::pages;
 use crate::request::AdmittedRequest;
 use crate::state::{Console, SharedConsole, Visitor};
 use crate::target::{PageAddress, QueryPairs};
-use crate::use_cases::{Environment, UseCases, refusal};
+use crate::use_cases::{Environment, UseCases};
 
 /// How long a client may take for the body of a form.
 pub(crate) const BODY_WAIT: Duration = Duration::from_secs(10);
@@ -166,7 +166,6 @@ async fn answer(
         _ => (StatusCode::METHOD_NOT_ALLOWED, [(header::ALLOW, "GET, HEAD, POST")]).into_response(),
     }
 }
-
 
 /// The page of ours that a form names; redirects lead nowhere else.
 pub(crate) fn own_page(address: &str) -> Option<PageAddress> {

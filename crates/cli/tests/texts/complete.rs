@@ -24,7 +24,7 @@ fn can_print_json(help: &str) -> bool {
 }
 
 /// The required arguments of a command, each with a value that names nothing.
-fn required(help: &str) -> impl Iterator<Item = &'static str> {
+fn required(help: &str) -> impl Iterator<Item = &str> {
     let usage = help.lines().find(|line| line.starts_with("Usage:")).unwrap_or_default();
     usage.split(' ').filter(|word| word.starts_with('<')).map(|_| "nowhere")
 }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use workrail_testkit::home::CommandRun;
 
 use crate::reading::Copied;
-use crate::scene::{finished, home, session, session_dir, unfinished};
+use crate::scene::{finished, home, label, session, session_dir, unfinished};
 use crate::wording::assert_text;
 
 fn deny(path: &Path) {
@@ -117,6 +117,25 @@ fn a_link_in_the_place_of_a_session_is_reported_as_such() {
     fs::remove_file(&folder).unwrap();
     fs::rename(&elsewhere, &folder).unwrap();
     assert_eq!(home.run(&["store", "verify"]).code, 0);
+}
+
+/// Broke: the error said that the same call succeeds after two seconds.
+#[test]
+fn a_missing_write_permission_needs_a_person_and_then_the_same_command_succeeds() {
+    let home = home();
+    let run = unfinished(&home);
+    let copy = Copied::of(&home);
+    let events = copy.data().join("sessions").join(session(&run)).join("events");
+    fs::set_permissions(&events, fs::Permissions::from_mode(0o500)).unwrap();
+    let close = ["close", &label(&run), "--reason", "it is not needed", "--json"];
+    let refused = copy.run(&close).json();
+    assert_eq!((&refused["code"], &refused["retry"]["kind"]), (&json!("STORE_IO"), &json!("not_retryable")));
+    let said =
+        format!("{}\n{}", refused["message"].as_str().unwrap(), refused["suggestion"].as_str().unwrap());
+    assert_text(&home, "missing_write_permission", &said.replace(&session(&run), "ID"));
+    allow(&events);
+    let closed = copy.run(&close);
+    assert_eq!(closed.code, 0, "{closed:?}");
 }
 
 /// Broke: `repair --dry-run` offered to give up what was only unreadable, and `doctor` recommended it.

@@ -13,7 +13,9 @@ use super::lint;
 use super::nearest::suggestion;
 use super::path::DocPath;
 use super::report::{DraftDiagnostic, shown};
-use super::source::{AuthoredStep, BodySource, Condition, ConditionBody, ConditionSource, LoopSource, LoopStep};
+use super::source::{
+    AuthoredStep, BodySource, Condition, ConditionBody, ConditionSource, LoopSource, LoopStep,
+};
 use crate::builtins::LOOP_CONTROL_CONTRACT;
 use crate::routing;
 

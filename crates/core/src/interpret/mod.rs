@@ -18,6 +18,7 @@ pub use gate::{
     user_findings,
 };
 pub(crate) use gate::{capability_name, condition_holds, decided_since, is_approved, is_rejection};
+pub use order::OrderError;
 pub use output::CapabilityFact;
 pub(crate) use output::{
     ASSESSMENT_CONTRACT, CRITERIA_REF, definitions, is_at_fault, pattern_of, says_nothing, wants,
@@ -26,7 +27,6 @@ pub use output::{
     AcceptedAssessment, AppliedConsequence, DivergenceFact, OutputCheck, Submitted, UnprovenClaim,
     ValidationFact, check_output,
 };
-pub use order::OrderError;
 pub use position::{
     PositionError, PositionNumbers, RecordedPosition, SnapshotProgress, StepPosition, position,
 };

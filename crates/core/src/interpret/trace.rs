@@ -61,7 +61,8 @@ impl TraceLog {
     }
 
     pub(super) fn exited(&mut self, loop_id: &LoopId, iterations: u32, why: &str) {
-        let count = if iterations == 1 { "1 iteration".to_owned() } else { format!("{iterations} iterations") };
+        let count =
+            if iterations == 1 { "1 iteration".to_owned() } else { format!("{iterations} iterations") };
         let summary = format!("Left loop `{loop_id}` after {count}: {why}.");
         self.push(TraceKind::ExitedLoop, &summary, loop_refs(loop_id, iterations));
     }

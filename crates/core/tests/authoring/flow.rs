@@ -83,10 +83,7 @@ fn the_limit_ends_a_loop_and_is_disclosed() {
     let third = advance(&workflow, &second.state, &empty, &go).unwrap();
     assert_eq!(at(&third.state), "after");
     let loop_id = workrail_model::name::LoopId::parse("again").unwrap();
-    assert_eq!(
-        third.advisories,
-        [SelectionAdvisory::LoopLimitReached { loop_id, max_iterations: 2 }]
-    );
+    assert_eq!(third.advisories, [SelectionAdvisory::LoopLimitReached { loop_id, max_iterations: 2 }]);
     let exit = third.trace.iter().find(|entry| entry.kind == TraceKind::ExitedLoop).unwrap();
     assert!(exit.summary.as_str().contains("limit"), "the true reason: {}", exit.summary);
 }

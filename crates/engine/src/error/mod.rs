@@ -143,8 +143,10 @@ fn session_full(detail: &str) -> BoxedError {
 fn remedy(cause: &FsError) -> &'static str {
     match cause.kind {
         FsErrorKind::NoSpace | FsErrorKind::Quota => "Free some disk space",
-        FsErrorKind::ReadOnly => "Make the data directory writable",
-        FsErrorKind::PermissionDenied => "Give this user access to the data directory",
+        FsErrorKind::ReadOnly => "Make the file system of the data directory writable",
+        FsErrorKind::PermissionDenied => {
+            "Give the user that runs WorkRail access to the named file or folder"
+        }
         FsErrorKind::TooManyOpenFiles => "Close other programs or raise the limit of open files",
         FsErrorKind::WrongKind => {
             "Something else is in the place of a file or folder. Fix what `workrail store verify` reports"
@@ -251,10 +253,26 @@ pub fn io(cause: &FsError) -> BoxedError {
     }
     envelope(
         ErrorCode::StoreIo,
-        Retry::RetryableAfterMs { after_ms: IO_RETRY_AFTER_MS },
+        retry_after(cause.kind),
         format!("{}: {cause}. Nothing was acknowledged; earlier work is intact.", what_failed(cause)),
         Advice::repeat_after(next),
     )
+}
+
+/// A missing permission stays missing until a person grants it; the other causes can end by themselves.
+fn retry_after(kind: FsErrorKind) -> Retry {
+    match kind {
+        FsErrorKind::ReadOnly | FsErrorKind::PermissionDenied => Retry::NotRetryable,
+        FsErrorKind::NotFound
+        | FsErrorKind::AlreadyExists
+        | FsErrorKind::NoSpace
+        | FsErrorKind::Quota
+        | FsErrorKind::TooManyOpenFiles
+        | FsErrorKind::WrongKind
+        | FsErrorKind::TooLarge { .. }
+        | FsErrorKind::Database
+        | FsErrorKind::Io => Retry::RetryableAfterMs { after_ms: IO_RETRY_AFTER_MS },
+    }
 }
 
 const STOP: &str = "Stop working on this run.";
@@ -344,6 +362,18 @@ mod tests {
         // A call that was certainly not recorded can be repeated as it is.
         let certain = store(StoreError::Io(failed_sync()));
         assert_eq!(check_before_repeating(certain.clone(), "", "", check_call()), certain);
+    }
+
+    #[test]
+    fn only_a_person_can_end_a_missing_permission() {
+        for kind in [FsErrorKind::PermissionDenied, FsErrorKind::ReadOnly] {
+            let error = store(StoreError::Io(FsError { kind, ..failed_sync() }));
+            assert_eq!((error.code, error.retry), (ErrorCode::StoreIo, Retry::NotRetryable), "{kind:?}");
+        }
+        for kind in [FsErrorKind::NoSpace, FsErrorKind::Quota, FsErrorKind::Io, FsErrorKind::Database] {
+            let error = store(StoreError::Io(FsError { kind, ..failed_sync() }));
+            assert!(matches!(error.retry, Retry::RetryableAfterMs { .. }), "{kind:?}");
+        }
     }
 
     #[test]

@@ -31,8 +31,7 @@ impl<S: Store> Engine<S> {
         let wanted = SearchWords::new(words).ok_or_else(|| error::no_words(words))?;
         let reading = self.reading();
         let sessions = reading.sessions.sessions().map_err(error::store)?;
-        let mut found =
-            RecordSearch { hits: Vec::new(), left_out: 0, sessions: 0, unreadable: Vec::new() };
+        let mut found = RecordSearch { hits: Vec::new(), left_out: 0, sessions: 0, unreadable: Vec::new() };
         for (index, session) in (0..).zip(&sessions) {
             progress(index, sessions.len() as u64);
             let Ok(read) = reading.salvage(*session).and_then(|read| read.or_refuse()) else {

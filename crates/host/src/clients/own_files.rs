@@ -29,10 +29,9 @@ pub(super) fn command(slash_command: SlashCommand, format: CommandFormat, writer
             "---\ndescription: {description}\nargument-hint: {hint}\n---\n\n<!-- {mark} -->\n\n{}",
             slash_command.text("$ARGUMENTS")
         ),
-        CommandFormat::Bare => format!(
-            "<!-- {mark} -->\n\n{}",
-            slash_command.text("what the user typed after this command")
-        ),
+        CommandFormat::Bare => {
+            format!("<!-- {mark} -->\n\n{}", slash_command.text("what the user typed after this command"))
+        }
         CommandFormat::PromptFile => format!(
             "---\ndescription: {description}\nagent: agent\n---\n\n<!-- {mark} -->\n\n{}",
             slash_command.text(&format!("${{input:goal:{hint}}}"))
@@ -49,14 +48,10 @@ pub(super) fn agent(agent: Agent, format: AgentFormat, writer: FileWriter) -> St
     let (name, description, text) = (agent.name(), agent.description(), agent.text());
     match format {
         AgentFormat::Markdown => {
-            format!(
-                "---\nname: {name}\ndescription: {description}\n---\n\n<!-- {mark} -->\n\n{text}"
-            )
+            format!("---\nname: {name}\ndescription: {description}\n---\n\n<!-- {mark} -->\n\n{text}")
         }
         AgentFormat::Subagent => {
-            format!(
-                "---\ndescription: {description}\nmode: subagent\n---\n\n<!-- {mark} -->\n\n{text}"
-            )
+            format!("---\ndescription: {description}\nmode: subagent\n---\n\n<!-- {mark} -->\n\n{text}")
         }
         AgentFormat::Toml => format!(
             "# {mark}\nname = \"{name}\"\ndescription = \"{description}\"\ndeveloper_instructions = \"\"\"\n{text}\"\"\"\n"

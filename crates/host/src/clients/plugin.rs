@@ -167,7 +167,10 @@ fn hook_file(
 fn commands(format: CommandFormat, ending: &str) -> Vec<PluginFile> {
     let made = SlashCommand::ALL.into_iter().map(|command| {
         let name = command.name().strip_prefix("workrail-").unwrap_or("start");
-        file(&format!("commands/{name}.{ending}"), own_files::command(command, format, FileWriter::PluginRender))
+        file(
+            &format!("commands/{name}.{ending}"),
+            own_files::command(command, format, FileWriter::PluginRender),
+        )
     });
     made.collect()
 }
@@ -175,7 +178,10 @@ fn commands(format: CommandFormat, ending: &str) -> Vec<PluginFile> {
 fn agents() -> Vec<PluginFile> {
     let made = Agent::ALL.into_iter();
     made.map(|agent| {
-        file(&format!("agents/{}.md", agent.name()), own_files::agent(agent, AgentFormat::Markdown, FileWriter::PluginRender))
+        file(
+            &format!("agents/{}.md", agent.name()),
+            own_files::agent(agent, AgentFormat::Markdown, FileWriter::PluginRender),
+        )
     })
     .collect()
 }

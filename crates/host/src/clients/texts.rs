@@ -1,8 +1,7 @@
 //! What agents read: instructions, slash commands and subagents. The single source for clients' files and plugins.
 
 /// Marks every installed file that belongs to WorkRail as a whole: a file without it is not ours.
-pub(super) const WRITTEN_BY_INSTALL: &str =
-    "Written by `workrail install`; `workrail uninstall` removes it.";
+pub(super) const WRITTEN_BY_INSTALL: &str = "Written by `workrail install`; `workrail uninstall` removes it.";
 
 /// Marks files of a plugin, which its host installs and removes.
 pub(super) const WRITTEN_BY_RENDER: &str = "Written by `workrail plugin render`.";

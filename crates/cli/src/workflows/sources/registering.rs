@@ -199,7 +199,8 @@ pub(crate) fn forget(source: &str) -> Result<(RegistrationResult, Key), Failure>
         if let Some(Err(error)) = mirror.map(Mirror::forget) {
             output::notice(&format!("The fetched copy could not be deleted: {error}"));
         }
-        let removed = RegistrationResult { config_path, source: source.to_owned(), change: SourceChange::Removed };
+        let removed =
+            RegistrationResult { config_path, source: source.to_owned(), change: SourceChange::Removed };
         return Ok((removed, Key::SourceGit));
     }
     let full = absolute(Utf8Path::new(source))?;
