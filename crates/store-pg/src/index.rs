@@ -3,6 +3,7 @@
 //! A trigger marks every session whose log moved. The server that summarises it holds that mark locked, so that two
 //! servers never index a session at once, and removes it if the summary covers the newest log.
 
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::PoisonError;
 use std::time::{Duration, Instant};
@@ -101,16 +102,16 @@ ON CONFLICT DO NOTHING";
 const CLEAR: &str = "
 DELETE FROM workrail.indexed_run; DELETE FROM workrail.indexed_term; UPDATE workrail.session_summary SET terms = '{}'";
 
-/// The version, and the counts if they were asked for.
-const HEAD: &str = "
-SELECT (SELECT version FROM workrail.index_version),
-       CASE WHEN $1 THEN (SELECT count(*) FROM workrail.session) ELSE 0 END,
-       CASE WHEN $1 THEN (SELECT count(*) FROM workrail.indexed_run) ELSE 0 END";
+const COUNTS: &str = "
+SELECT (SELECT count(*) FROM workrail.session), (SELECT count(*) FROM workrail.indexed_run)";
 
 /// Outside an index, the tenant's rule is evaluated for every row that is counted, which takes twice as long.
 const COUNT_BY_INDEX: &str = "SET LOCAL enable_seqscan = off";
 
-const UNINDEXED: &str = "SELECT session FROM workrail.unindexed ORDER BY session";
+/// The version with the sessions that are not indexed: one statement sees both at one moment.
+const UNINDEXED: &str = "
+SELECT v.version, u.session FROM (SELECT (SELECT version FROM workrail.index_version) AS version) v
+LEFT JOIN workrail.unindexed u ON true ORDER BY u.session";
 
 const NEWEST: &str = "
 SELECT r.session FROM unnest($1::int8[], $2::int8[]) AS w (stage, most),
@@ -125,8 +126,11 @@ const HOLDING_MOST: &str = "
 SELECT session FROM workrail.indexed_term WHERE term = ANY($1)
 GROUP BY session ORDER BY count(*) DESC, session LIMIT $2";
 
+/// The version again, in the first column: a newer server that raised it meanwhile has also cleared the index.
 const RECORDS: &str = "
-SELECT session, stamp, cursor, summary FROM workrail.session_summary WHERE version = $1 AND session = ANY($2)";
+SELECT v.version, s.session, s.stamp, s.cursor, s.summary
+FROM (SELECT (SELECT version FROM workrail.index_version) AS version) v
+LEFT JOIN workrail.session_summary s ON s.version = $1 AND s.session = ANY($2)";
 
 /// Deleting the session also deletes its segments. The mark goes first, alone: no server indexes without it.
 pub(crate) const REMOVE_MARK: &str = "DELETE FROM workrail.unindexed WHERE session = $1";
@@ -266,27 +270,22 @@ fn ask(
 ) -> Result<IndexReading, StatementError> {
     // Must come first: a session without a mark now is in the index that is read next. Every statement sees what was
     // committed before it.
-    let unindexed = transaction.query(UNINDEXED, &[])?;
-    let (own, is_counted) = (i64::from(version), query.count == Count::All && known.is_none());
-    if is_counted {
-        transaction.query(COUNT_BY_INDEX, &[])?;
+    let own = i64::from(version);
+    let rows = transaction.query(UNINDEXED, &[])?;
+    match version_of(&rows).map(|found| found.cmp(&own)) {
+        None | Some(Ordering::Less) => return Ok(IndexReading::Older),
+        Some(Ordering::Greater) => return Ok(IndexReading::Newer),
+        Some(Ordering::Equal) => {}
     }
-    let head = transaction.query(HEAD, &[(&is_counted, Type::BOOL)])?;
-    let Some(head) = head.first() else { return Ok(IndexReading::Older) };
-    match head.get::<_, Option<i64>>(0).map(|found| found.cmp(&own)) {
-        None | Some(std::cmp::Ordering::Less) => return Ok(IndexReading::Older),
-        Some(std::cmp::Ordering::Greater) => return Ok(IndexReading::Newer),
-        Some(std::cmp::Ordering::Equal) => {}
-    }
-    let counted = CachedCounts {
-        sessions: head.get::<_, i64>(1).unsigned_abs(),
-        runs: head.get::<_, i64>(2).unsigned_abs(),
-        at: Instant::now(),
-    };
+    let unindexed =
+        rows.iter().filter_map(|row| SessionId::parse(row.get::<_, Option<&str>>(1)?).ok()).collect();
     let (sessions, runs) = match query.count {
         Count::Skip => (0, 0),
         Count::All => {
-            let counted = known.get_or_insert(counted);
+            let counted = match *known {
+                Some(counted) => counted,
+                None => *known.insert(count(transaction)?),
+            };
             (counted.sessions, counted.runs)
         }
     };
@@ -302,13 +301,24 @@ fn ask(
         wanted.extend(holding(transaction, &query.terms)?);
     }
     let wanted: Vec<String> = wanted.into_iter().collect();
-    let records = transaction.query(RECORDS, &[(&own, Type::INT8), (&wanted, Type::TEXT_ARRAY)])?;
-    Ok(IndexReading::Answer(IndexAnswer {
-        records: records.iter().filter_map(record_of).collect(),
-        unindexed: unindexed.iter().filter_map(|row| SessionId::parse(row.get(0)).ok()).collect(),
-        sessions,
-        runs,
-    }))
+    let rows = transaction.query(RECORDS, &[(&own, Type::INT8), (&wanted, Type::TEXT_ARRAY)])?;
+    if version_of(&rows) != Some(own) {
+        return Ok(IndexReading::Newer);
+    }
+    let records = rows.iter().filter_map(record_of).collect();
+    Ok(IndexReading::Answer(IndexAnswer { records, unindexed, sessions, runs }))
+}
+
+/// The version of the index, in the first column of at least one row; `None` before the first one.
+fn version_of(rows: &[Row]) -> Option<i64> {
+    rows.first()?.get(0)
+}
+
+fn count(transaction: &mut Transaction<'_>) -> Result<CachedCounts, StatementError> {
+    transaction.query(COUNT_BY_INDEX, &[])?;
+    let row = transaction.query_opt(COUNTS, &[])?;
+    let counted = |column: usize| row.as_ref().map_or(0, |row| row.get::<_, i64>(column).unsigned_abs());
+    Ok(CachedCounts { sessions: counted(0), runs: counted(1), at: Instant::now() })
 }
 
 /// Sessions that hold any of the terms, up to the limit for each term.
@@ -359,12 +369,13 @@ fn stamp_of(bytes: &[u8]) -> Option<LogStamp> {
 }
 
 fn record_of(row: &Row) -> Option<IndexRecord> {
-    let cursor: Cursor = serde_json::from_slice(row.get(2)).ok()?;
+    let session = SessionId::parse(row.get::<_, Option<&str>>("session")?).ok()?;
+    let cursor: Cursor = serde_json::from_slice(row.get("cursor")).ok()?;
     Some(IndexRecord {
-        session: SessionId::parse(row.get(0)).ok()?,
-        stamp: stamp_of(row.get(1))?,
+        session,
+        stamp: stamp_of(row.get("stamp"))?,
         cursor,
-        summary: row.get(3),
+        summary: row.get("summary"),
         keys: IndexKeys::default(),
     })
 }

@@ -161,6 +161,10 @@ impl PgStore {
 }
 
 impl KeyringStore for PgStore {
+    fn location(&self) -> &'static str {
+        TABLE
+    }
+
     fn load_or_create(&self) -> Result<Keyring, KeyringError> {
         if let Some(keyring) = self.peek()? {
             return Ok(keyring);

@@ -160,3 +160,31 @@ fn nothing_of_a_removed_session_stays_in_the_index() {
     }
     assert_eq!(ask(&store, &[1], 9), IndexAnswer::default());
 }
+
+/// The marks and the terms are read before a newer server clears the index, the summaries after it.
+#[test]
+fn an_index_that_a_newer_server_raises_meanwhile_is_not_used() {
+    let Some(database) = TestDatabase::new() else { return };
+    let store = open(&database.address());
+    ask(&store, &[], 0);
+    let session = session_of(&started(&store, 1));
+    store.add_to_index(VERSION, &[record(&store, session, &[1], 1)], IfAbsent::Skip);
+    let locks = "FROM pg_locks WHERE relation = 'workrail.session_summary'::regclass AND mode LIKE 'Access%'";
+    let raise = format!(
+        "BEGIN; LOCK TABLE workrail.session_summary; \
+         DO $$ BEGIN FOR tries IN 1..1000 LOOP \
+             EXIT WHEN EXISTS (SELECT {locks} AND NOT granted); PERFORM pg_sleep(0.01); \
+         END LOOP; END $$; \
+         UPDATE workrail.index_version SET version = {}; DELETE FROM workrail.indexed_term; COMMIT",
+        VERSION + 1
+    );
+    std::thread::scope(|scope| {
+        let raising = scope.spawn(|| database.cluster.sql(&database.name, &raise));
+        while database.cluster.count(&database.name, &format!("SELECT count(*) {locks} AND granted")) == 0 {
+            std::thread::yield_now();
+        }
+        let question = IndexQuery { terms: vec![1], ..IndexQuery::default() };
+        assert_eq!(store.query_index(VERSION, &question), None);
+        raising.join().unwrap();
+    });
+}

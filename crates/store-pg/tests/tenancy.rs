@@ -274,7 +274,7 @@ fn with_rows(other: &PgStore, session: SessionId) {
 }
 
 /// Reads and writes no rows of a tenant.
-const WITHOUT_QUERIES: &str = "fmt drop open with_wrapping_key server pools change_stamp";
+const WITHOUT_QUERIES: &str = "fmt drop open with_wrapping_key server pools change_stamp location";
 
 /// The methods of the store and of what it hands out, as the source has them.
 fn methods_of_the_store() -> BTreeSet<String> {
