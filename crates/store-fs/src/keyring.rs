@@ -237,6 +237,10 @@ impl<F: FileSystem> LocalStore<F> {
 }
 
 impl<F: FileSystem> KeyringStore for LocalStore<F> {
+    fn location(&self) -> &'static str {
+        layout::KEYRING
+    }
+
     fn load_or_create(&self) -> Result<Keyring, KeyringError> {
         let _lock = self.lock_keyring()?;
         if let Some(keyring) = self.read_keyring()? {

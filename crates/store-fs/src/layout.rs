@@ -282,8 +282,10 @@ pub(crate) fn keys_dir() -> RelPath {
     path("keys")
 }
 
+pub(crate) const KEYRING: &str = "keys/keyring.json";
+
 pub(crate) fn keyring() -> RelPath {
-    path("keys/keyring.json")
+    path(KEYRING)
 }
 
 /// Where `keys new` moves an unusable keyring.

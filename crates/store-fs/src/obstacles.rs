@@ -9,7 +9,7 @@ use workrail_ports::upkeep::Obstacle;
 
 use crate::layout;
 
-pub(crate) const IN_PLACE_OF_FOLDER: &str = "a file or a link is in the place of this folder";
+pub(crate) const IN_PLACE_OF_FOLDER: &str = "a file or a link exists where this folder should be";
 
 pub(crate) fn all<F: FileSystem>(fs: &F) -> Vec<Obstacle> {
     let mut found: Vec<Obstacle> = Vec::new();

@@ -238,51 +238,53 @@ impl<'a, F: FileSystem> BackupCopier<'a, F> {
         from: &AttestedLog,
     ) -> Result<(CopyStep, Option<AttestedLog>), CopyError> {
         let committed = AttestedLog::read(self.target.fs(), session).map_err(target)?;
-        let (step, known) = self.step_over(session, from, committed.as_ref())?;
+        let (step, pending) = self.step_over(session, from, committed.as_ref())?;
+        let known = pending.or(committed);
         let is_replaced = step == CopyStep::Replace && self.direction == BackupDirection::Restore;
         let is_damaged = known.as_ref().is_some_and(|log| !log.loaded.health.is_healthy());
         let step = match is_replaced && is_damaged && self.repair_keeps_more(session, from)? {
             true => CopyStep::Skip(SkipReason::RepairKeepsMore),
             false => step,
         };
-        Ok((step, known.or(committed)))
+        Ok((step, known))
     }
 
-    /// What to do with a session of which the target has committed this much. A completed write that waits to be
-    /// committed belongs to the target's history: the next writer rolls it forward (G13), so a copy that continues
-    /// differently must not take its place.
+    /// What to do with a session of which the target has committed this much, and the target's log if a completed write
+    /// waits to be committed. That write belongs to the target's history: the next writer rolls it forward (G13), so a
+    /// copy that continues differently must not take its place.
     pub(super) fn step_over(
         &self,
         session: SessionId,
         from: &AttestedLog,
         committed: Option<&AttestedLog>,
     ) -> Result<(CopyStep, Option<AttestedLog>), CopyError> {
-        let known = AttestedLog::read_with_pending(self.target.fs(), session).map_err(target)?;
-        let Some(log) = known else {
+        let nothing = AttestedLog::nothing();
+        let committed = committed.unwrap_or(&nothing);
+        let pending = committed.with_pending(self.target.fs(), session).map_err(target)?;
+        let log = pending.as_ref().unwrap_or(committed);
+        let step = if log.is_empty() && log.loaded.health.is_healthy() {
             // Nothing, or a folder with nothing recorded in it.
-            let step = match from.is_empty() {
+            match from.is_empty() {
                 true => CopyStep::Skip(SkipReason::SourceUnusable),
                 false if self.is_taken(session)? => CopyStep::Replace,
                 false => CopyStep::Add,
-            };
-            return Ok((step, None));
-        };
-        let committed_events = committed.map_or(0, AttestedLog::event_count);
-        let is_pending = log.event_count() > committed_events;
-        let step = match decide(self.direction, from, &log) {
-            // Without a manifest there is nothing to append to.
-            CopyStep::Unchanged | CopyStep::Extend if is_pending && committed_events == 0 => {
-                CopyStep::Replace
             }
-            // Readers see the write only when it is committed.
-            CopyStep::Unchanged if is_pending => CopyStep::Extend,
-            step @ (CopyStep::Add
-            | CopyStep::Extend
-            | CopyStep::Unchanged
-            | CopyStep::Replace
-            | CopyStep::Skip(_)) => step,
+        } else {
+            match decide(self.direction, from, log) {
+                // Without a manifest there is nothing to append to.
+                CopyStep::Unchanged | CopyStep::Extend if pending.is_some() && committed.is_empty() => {
+                    CopyStep::Replace
+                }
+                // Readers see the write only when it is committed.
+                CopyStep::Unchanged if pending.is_some() => CopyStep::Extend,
+                step @ (CopyStep::Add
+                | CopyStep::Extend
+                | CopyStep::Unchanged
+                | CopyStep::Replace
+                | CopyStep::Skip(_)) => step,
+            }
         };
-        Ok((step, Some(log)))
+        Ok((step, pending))
     }
 
     fn is_taken(&self, session: SessionId) -> Result<bool, CopyError> {

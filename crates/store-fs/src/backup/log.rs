@@ -15,7 +15,7 @@ use crate::{layout, rebuild};
 /// How often a log that was replaced during the read is read again.
 const TRIES_MAX: usize = 8;
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct AttestedLog {
     pub(super) loaded: LoadedLog,
     /// The lines that attest what was loaded, and no more. They hold every segment's digest, so equal lines mean
@@ -48,21 +48,37 @@ impl AttestedLog {
         })
     }
 
-    /// Like `read`, including the completed write at the end of the log that the next writer will commit (G13): it
-    /// may have been acknowledged before the manifest lost its end.
+    /// Like `read`, including a write that waits to be committed.
     pub(super) fn read_with_pending<F: FileSystem>(
         fs: &F,
         session: SessionId,
     ) -> Result<Option<Self>, FsError> {
-        let nothing = || Self { loaded: LoadedLog::nothing(), manifest: Vec::new() };
-        let mut log = Self::read(fs, session)?.unwrap_or_else(nothing);
-        if log.loaded.health.is_healthy() {
-            let tail = orphan::bytes_after(fs, session, &log.loaded.cursor)?;
-            if let LogContinuation::Write(write) = orphan::pending(fs, session, &log.loaded.cursor, &tail)? {
-                log.commit(write);
-            }
-        }
+        let committed = Self::read(fs, session)?.unwrap_or_else(Self::nothing);
+        let log = committed.with_pending(fs, session)?.unwrap_or(committed);
         Ok((!log.is_empty() || !log.loaded.health.is_healthy()).then_some(log))
+    }
+
+    /// The log with the completed write at its end that the next writer will commit (G13), if there is one: it may have
+    /// been acknowledged before the manifest lost its end.
+    pub(super) fn with_pending<F: FileSystem>(
+        &self,
+        fs: &F,
+        session: SessionId,
+    ) -> Result<Option<Self>, FsError> {
+        if !self.loaded.health.is_healthy() {
+            return Ok(None);
+        }
+        let tail = orphan::bytes_after(fs, session, &self.loaded.cursor)?;
+        let LogContinuation::Write(write) = orphan::pending(fs, session, &self.loaded.cursor, &tail)? else {
+            return Ok(None);
+        };
+        let mut log = self.clone();
+        log.commit(write);
+        Ok(Some(log))
+    }
+
+    pub(super) fn nothing() -> Self {
+        Self { loaded: LoadedLog::nothing(), manifest: Vec::new() }
     }
 
     /// The log that the segments form without their manifest, if it is longer than what the manifest attests (G11).

@@ -5,7 +5,7 @@ use workrail_model::limits::{CONTROL_BYTES_MAX, SEGMENT_BYTES_MAX};
 use workrail_model::manifest::{Cursor, commit_group, group_bytes};
 use workrail_model::plan::RawSegment;
 use workrail_ports::archive::{SessionImport as _, StagedSession as _};
-use workrail_ports::backup::{CopyError, SessionChange, SkipReason};
+use workrail_ports::backup::{CopyError, SessionChange};
 use workrail_ports::file_system::{FileKind, FileSystem, FsError, FsErrorKind, FsOp, RelPath};
 use workrail_ports::session_store::StoreError;
 
@@ -54,6 +54,13 @@ impl<F: FileSystem> BackupCopier<'_, F> {
         let home = layout::session(session);
         let is_folder = fs.stat(&home).is_ok_and(|stat| stat.kind == FileKind::Directory);
         let lock = (replacing && is_folder).then(|| store.take_lock(session)).transpose().map_err(failed)?;
+        if lock.is_some() {
+            let known = AttestedLog::read(fs, session).map_err(target)?;
+            let (step, _) = self.step_over(session, from, known.as_ref())?;
+            if step != CopyStep::Replace {
+                return decided_meanwhile(session, step);
+            }
+        }
         let mut staged = match replacing {
             true => store.stage_replacement(session),
             false => store.stage(session),
@@ -101,7 +108,7 @@ impl<F: FileSystem> BackupCopier<'_, F> {
         };
         let (step, _) = self.step_over(session, from, Some(&known))?;
         if step != CopyStep::Extend {
-            return Ok(SessionChange::Left(SkipReason::HistoriesDiffer));
+            return decided_meanwhile(session, step);
         }
         let done = usize::try_from(known.event_count()).unwrap_or(usize::MAX);
         self.bring_content(session, &known.loaded.events)?;
@@ -179,13 +186,26 @@ impl<F: FileSystem> BackupCopier<'_, F> {
     }
 }
 
+/// A writer was first: what to do with the session is another step now than before its lock was taken.
+fn decided_meanwhile(session: SessionId, step: CopyStep) -> Result<SessionChange, CopyError> {
+    match step {
+        CopyStep::Unchanged => Ok(SessionChange::Unchanged),
+        CopyStep::Skip(reason) => Ok(SessionChange::Left(reason)),
+        CopyStep::Add | CopyStep::Extend | CopyStep::Replace => Err(target(changed(session))),
+    }
+}
+
 fn changed_meanwhile(session: SessionId) -> CopyError {
-    source(FsError {
+    source(changed(session))
+}
+
+fn changed(session: SessionId) -> FsError {
+    FsError {
         op: FsOp::Read,
         path: layout::session(session),
         kind: FsErrorKind::Io,
-        detail: "the session was repaired, removed or replaced meanwhile; run the command again".to_owned(),
-    })
+        detail: "the session was changed, repaired or removed meanwhile; run the command again".to_owned(),
+    }
 }
 
 fn read_segment<F: FileSystem>(fs: &F, session: SessionId, name: &str) -> Result<RawSegment, CopyError> {

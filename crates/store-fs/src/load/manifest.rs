@@ -75,7 +75,7 @@ pub(super) fn manifest_from<F: FileSystem>(
         let bytes = rest.to_vec();
         return match newest {
             Ok(newest) => ManifestRead::Bytes { start: *cursor, bytes, continues: true, newest },
-            Err(error) => unusable(error),
+            Err(error) => unusable(about_folder(fs, session, error)),
         };
     }
     // The cursor does not match, so the listing that it would have saved is needed after all.
@@ -85,7 +85,7 @@ pub(super) fn manifest_from<F: FileSystem>(
     };
     let newest = match newest {
         Ok(newest) => newest,
-        Err(error) => return unusable(error),
+        Err(error) => return unusable(about_folder(fs, session, error)),
     };
     match fs.read(&path, 0, MANIFEST_BYTES_MAX) {
         Ok(bytes) => {
@@ -102,12 +102,16 @@ pub(super) fn manifest_from<F: FileSystem>(
     }
 }
 
-/// If a link or a file is in the place of the session's folder, the error is about that and not about the manifest.
+/// If the session's folder is a link or a file, or cannot be read, the error is about that and not about what is in it.
 fn about_folder<F: FileSystem>(fs: &F, session: SessionId, error: FsError) -> FsError {
     let folder = layout::session(session);
     let is_other = || fs.stat(&folder).is_ok_and(|stat| stat.kind != FileKind::Directory);
-    match error.kind == FsErrorKind::WrongKind && is_other() {
-        true => FsError { path: folder, detail: IN_PLACE_OF_FOLDER.to_owned(), ..error },
+    if error.kind == FsErrorKind::WrongKind && is_other() {
+        return FsError { path: folder, detail: IN_PLACE_OF_FOLDER.to_owned(), ..error };
+    }
+    let denied = fs.list(&folder).err().filter(|denied| denied.kind == FsErrorKind::PermissionDenied);
+    match error.kind == FsErrorKind::PermissionDenied {
+        true => denied.unwrap_or(error),
         false => error,
     }
 }

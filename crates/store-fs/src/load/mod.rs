@@ -23,7 +23,7 @@ use crate::layout;
 use crate::orphan::{self, LogContinuation};
 
 /// A validated range of a session's log.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct LoadedLog {
     pub events: Vec<Event>,
     /// The names of the committed segments in this range, relative to `events/`.

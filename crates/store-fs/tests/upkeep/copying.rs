@@ -1,51 +1,67 @@
-//! Backups of a store in which sessions are deleted meanwhile (G26).
+//! Backups and restores while sessions are deleted and written (G13, G26).
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use workrail_ports::backup::{BackupOptions, Replicate as _, SessionChange};
+use workrail_model::id::SessionId;
+use workrail_ports::backup::{BackupOptions, Replicate as _, RestoreOptions, SessionChange, SkipReason};
 use workrail_ports::file_system::{Created, DirEntry, FileStat, FileSystem, FsError, LockMode, RelPath};
-use workrail_ports::session_store::SessionReader as _;
+use workrail_ports::session_store::{SessionReader as _, SessionStore as _};
 use workrail_store_fs::LocalStore;
 use workrail_store_fs::sim::SimFs;
 use workrail_testkit::fixed::SeededEntropy;
 
 use crate::STEPS;
-use crate::support::{open, path, session_of, within, write_session};
+use crate::support::{append_unseen_plan, group_ends, open, path, session_of, within, write_session};
 
 type SimFile = <SimFs as FileSystem>::File;
 type SimLock = <SimFs as FileSystem>::Lock;
 
-/// A disk on which a folder is deleted at the moment when a file in it is read.
+/// A disk on which another process acts at the moment when a file is read or locked.
 #[derive(Clone)]
-struct Vanishing {
+struct Contended {
     inner: SimFs,
-    doomed: Arc<Mutex<Option<Doomed>>>,
+    next: Arc<Mutex<Option<Interference>>>,
 }
 
-struct Doomed {
-    folder: RelPath,
+struct Interference {
     file: RelPath,
-    reads_left: u32,
+    /// It happens right before this many uses of the file have happened.
+    uses_left: u32,
+    act: Box<dyn FnOnce(&SimFs) + Send>,
 }
 
-impl Vanishing {
+impl Contended {
     fn new(inner: SimFs) -> Self {
-        Self { inner, doomed: Arc::default() }
+        Self { inner, next: Arc::default() }
     }
 
-    fn note_read(&self, path: &RelPath) {
-        let mut doomed = self.doomed.lock().expect("no test panics while it holds it");
-        let Some(next) = doomed.as_mut().filter(|doomed| doomed.file == *path) else { return };
-        next.reads_left -= 1;
-        if next.reads_left == 0 {
-            self.inner.remove_raw(&next.folder);
-            *doomed = None;
+    fn interfere(&self, file: RelPath, uses_left: u32, act: impl FnOnce(&SimFs) + Send + 'static) {
+        *self.next() = Some(Interference { file, uses_left, act: Box::new(act) });
+    }
+
+    fn is_over(&self) -> bool {
+        self.next().is_none()
+    }
+
+    fn next(&self) -> MutexGuard<'_, Option<Interference>> {
+        self.next.lock().expect("no test panics while it holds it")
+    }
+
+    fn note_use(&self, path: &RelPath) {
+        let mut next = self.next();
+        let Some(pending) = next.as_mut().filter(|pending| pending.file == *path) else { return };
+        pending.uses_left -= 1;
+        if pending.uses_left > 0 {
+            return;
+        }
+        if let Some(now) = next.take() {
+            (now.act)(&self.inner);
         }
     }
 }
 
-impl FileSystem for Vanishing {
+impl FileSystem for Contended {
     type File = SimFile;
     type Lock = SimLock;
 
@@ -74,7 +90,7 @@ impl FileSystem for Vanishing {
     }
 
     fn read(&self, path: &RelPath, offset: u64, max: u64) -> Result<Vec<u8>, FsError> {
-        self.note_read(path);
+        self.note_use(path);
         self.inner.read(path, offset, max)
     }
 
@@ -87,6 +103,7 @@ impl FileSystem for Vanishing {
     }
 
     fn lock(&self, path: &RelPath, mode: LockMode, wait_max: Duration) -> Result<Option<SimLock>, FsError> {
+        self.note_use(path);
         self.inner.lock(path, mode, wait_max)
     }
 
@@ -95,32 +112,91 @@ impl FileSystem for Vanishing {
     }
 }
 
+const BACKUP: BackupOptions = BackupOptions { with_keys: false, check_all: false };
+
+fn backup() -> LocalStore<Contended> {
+    let disk = Contended::new(SimFs::new());
+    LocalStore::read_only(disk, Box::new(SeededEntropy::new(9)), "boot-1".to_owned())
+}
+
 /// Broke: the backup reported a loss and failed.
 #[test]
 fn a_session_that_is_deleted_during_a_backup_is_not_a_loss() {
     let mut found_in_the_middle = 0;
     for reads_left in 1..=4 {
-        let disk = Vanishing::new(SimFs::new());
-        let store: LocalStore<Vanishing> = open(disk.clone());
+        let disk = Contended::new(SimFs::new());
+        let store: LocalStore<Contended> = open(disk.clone());
         let ids = [1, 2].map(|seed| session_of(&write_session(&store, seed, &STEPS)));
         let segment = disk.list(&within(ids[0], "events")).unwrap().remove(0).name;
-        *disk.doomed.lock().unwrap() = Some(Doomed {
-            folder: path(&format!("sessions/{}", ids[0])),
-            file: within(ids[0], &format!("events/{segment}")),
-            reads_left,
-        });
-        let backup = LocalStore::read_only(
-            Vanishing::new(SimFs::new()),
-            Box::new(SeededEntropy::new(9)),
-            "boot-1".to_owned(),
-        );
-        let options = BackupOptions { with_keys: false, check_all: false };
-        let report = store.back_up_to(&backup, options, &mut |_, _| {}).unwrap();
+        let folder = path(&format!("sessions/{}", ids[0]));
+        let read = within(ids[0], &format!("events/{segment}"));
+        disk.interfere(read, reads_left, move |fs| fs.remove_raw(&folder));
+        let backup = backup();
+        let report = store.back_up_to(&backup, BACKUP, &mut |_, _| {}).unwrap();
         assert_eq!(report.unusable, [], "{reads_left}");
         let copied: Vec<_> = report.sessions.iter().map(|copy| (copy.session, copy.change.clone())).collect();
         assert!(copied.contains(&(ids[1], SessionChange::Added)), "{reads_left}: {copied:?}");
-        let is_gone = disk.doomed.lock().unwrap().is_none();
-        found_in_the_middle += u32::from(is_gone && !backup.sessions().unwrap().contains(&ids[0]));
+        found_in_the_middle += u32::from(disk.is_over() && !backup.sessions().unwrap().contains(&ids[0]));
     }
     assert!(found_in_the_middle > 0, "it was deleted while it was read");
+}
+
+/// A store whose session is in a backup, and whose first write lost its manifest and waits to be committed.
+fn with_a_pending_first_write() -> (Contended, LocalStore<Contended>, LocalStore<Contended>, SessionId) {
+    let disk = Contended::new(SimFs::new());
+    let store: LocalStore<Contended> = open(disk.clone());
+    let session = session_of(&write_session(&store, 1, &[]));
+    let backup = backup();
+    store.back_up_to(&backup, BACKUP, &mut |_, _| {}).expect("the store is backed up");
+    disk.inner.remove_raw(&within(session, "manifest.jsonl"));
+    (disk.clone(), open(disk), backup, session)
+}
+
+fn restored(store: &LocalStore<Contended>, backup: &LocalStore<Contended>) -> SessionChange {
+    let options = RestoreOptions { only: None, dry_run: false };
+    let report = store.restore_from(backup, options, &mut |_, _| {}).expect("the backup is restored");
+    assert_eq!(report.unusable, []);
+    report.sessions[0].change.clone()
+}
+
+#[test]
+fn a_restore_completes_a_first_write_without_a_manifest() {
+    let (_, store, backup, session) = with_a_pending_first_write();
+    assert!(matches!(restored(&store, &backup), SessionChange::Replaced { .. }));
+    assert_eq!(store.read(session, None).unwrap().events, backup.read(session, None).unwrap().events);
+}
+
+/// Broke: the restore moved the session with the other process's steps aside.
+#[test]
+fn a_restore_does_not_replace_a_first_write_that_was_committed_meanwhile() {
+    let (disk, store, backup, session) = with_a_pending_first_write();
+    disk.interfere(within(session, ".lock"), 1, move |fs| {
+        append_unseen_plan(fs.clone(), session, 7);
+    });
+    assert_eq!(restored(&store, &backup), SessionChange::Left(SkipReason::TargetHasMore));
+    assert!(disk.is_over());
+    let (kept, earlier) = (store.read(session, None).unwrap(), backup.read(session, None).unwrap());
+    assert!(kept.events.len() > earlier.events.len() && kept.events.starts_with(&earlier.events));
+}
+
+/// Broke: the restore said that the store and the backup have different histories of it.
+#[test]
+fn a_pending_write_that_a_server_commits_first_is_unchanged() {
+    let disk = Contended::new(SimFs::new());
+    let store: LocalStore<Contended> = open(disk.clone());
+    let session = session_of(&write_session(&store, 1, &STEPS));
+    let backup = backup();
+    store.back_up_to(&backup, BACKUP, &mut |_, _| {}).unwrap();
+    let manifest = within(session, "manifest.jsonl");
+    let whole = disk.inner.read_raw(&manifest).unwrap();
+    let ends = group_ends(&whole);
+    disk.inner.write_raw(&manifest, &whole[..ends[ends.len() - 2]]);
+    let store: LocalStore<Contended> = open(disk.clone());
+    disk.interfere(within(session, ".lock"), 1, move |fs| {
+        // Taking the lock commits it.
+        drop(open(fs.clone()).lock(session).unwrap());
+    });
+    assert_eq!(restored(&store, &backup), SessionChange::Unchanged);
+    assert!(disk.is_over());
+    assert_eq!(disk.inner.read_raw(&manifest).unwrap(), whole);
 }
