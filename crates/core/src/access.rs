@@ -65,17 +65,17 @@ fn same<const N: usize>(a: &[u8; N], b: &[u8; N]) -> bool {
 /// What a browser is given for a token, so that the token itself is in no cookie: `ID.SECONDS.MAC`. Every server with the
 /// store's keys accepts it until it or the token expires (G125).
 pub fn mint_login(keyring: &Keyring, token: AccessTokenId, until_epoch_s: u64) -> String {
-    let said = format!("{token}.{until_epoch_s}");
-    let mac = data_encoding::BASE64URL_NOPAD.encode(&seal(&keyring.current, "login", said.as_bytes()));
-    format!("{said}.{mac}")
+    let payload = format!("{token}.{until_epoch_s}");
+    let mac = data_encoding::BASE64URL_NOPAD.encode(&seal(&keyring.current, "login", payload.as_bytes()));
+    format!("{payload}.{mac}")
 }
 
 /// The token that a login was made for; `None` if no key of this store made it, or if it is too old.
 pub fn verify_login(keyring: &Keyring, text: &str, now_epoch_s: u64) -> Option<AccessTokenId> {
-    let (said, mac) = text.rsplit_once('.')?;
+    let (payload, mac) = text.rsplit_once('.')?;
     let mac: [u8; 32] = data_encoding::BASE64URL_NOPAD.decode(mac.as_bytes()).ok()?.try_into().ok()?;
-    let is_ours = keyring.in_order().any(|key| same(&seal(key, "login", said.as_bytes()), &mac));
-    let (token, until) = said.split_once('.').filter(|_| is_ours)?;
+    let is_ours = keyring.in_order().any(|key| same(&seal(key, "login", payload.as_bytes()), &mac));
+    let (token, until) = payload.split_once('.').filter(|_| is_ours)?;
     let until: u64 = until.parse().ok()?;
     AccessTokenId::parse(token).ok().filter(|_| now_epoch_s < until)
 }
@@ -94,32 +94,32 @@ const SKEW_SECONDS: u64 = 60;
 /// recognises it. The passkey log ensures that it is used only once.
 pub fn nonce(keyring: &Keyring, random: [u8; 12], now_epoch_s: u64) -> [u8; 32] {
     let mut nonce = [0; 32];
-    let (said, mac) = nonce.split_at_mut(16);
-    said[..12].copy_from_slice(&random);
+    let (payload, mac) = nonce.split_at_mut(16);
+    payload[..12].copy_from_slice(&random);
     // The seconds fit until the year 2106; a later nonce is never valid.
-    said[12..].copy_from_slice(&u32::try_from(now_epoch_s).unwrap_or_default().to_be_bytes());
-    mac.copy_from_slice(&seal(&keyring.current, "nonce", said)[..16]);
+    payload[12..].copy_from_slice(&u32::try_from(now_epoch_s).unwrap_or_default().to_be_bytes());
+    mac.copy_from_slice(&seal(&keyring.current, "nonce", payload)[..16]);
     nonce
 }
 
 /// Whether a server of this store drew the nonce recently.
 pub fn nonce_holds(keyring: &Keyring, nonce: &[u8], now_epoch_s: u64) -> bool {
-    let Some((said, mac)) = nonce.split_first_chunk::<16>() else { return false };
+    let Some((payload, mac)) = nonce.split_first_chunk::<16>() else { return false };
     let Ok(mac) = <[u8; 16]>::try_from(mac) else { return false };
     let is_ours = keyring.in_order().any(|key| {
-        let sealed = seal(key, "nonce", said);
+        let sealed = seal(key, "nonce", payload);
         sealed.first_chunk::<16>().is_some_and(|own| same(own, &mac))
     });
-    let drawn = said.last_chunk::<4>().map_or(0, |at| u64::from(u32::from_be_bytes(*at)));
+    let drawn = payload.last_chunk::<4>().map_or(0, |at| u64::from(u32::from_be_bytes(*at)));
     is_ours && drawn <= now_epoch_s + SKEW_SECONDS && now_epoch_s.saturating_sub(drawn) < NONCE_SECONDS
 }
 
-fn seal(key: &SigningKey, purpose: &str, said: &[u8]) -> [u8; 32] {
+fn seal(key: &SigningKey, purpose: &str, payload: &[u8]) -> [u8; 32] {
     let mut mac = Hmac::<Sha256Hash>::new_from_slice(key.bytes()).expect("HMAC accepts keys of any length");
     mac.update(b"workrail/team/");
     mac.update(purpose.as_bytes());
     mac.update(b"/");
-    mac.update(said);
+    mac.update(payload);
     mac.finalize().into_bytes().into()
 }
 

@@ -50,7 +50,7 @@ impl RunRights {
         match self {
             Self::Work => None,
             Self::ReadOnly { role } => Some(format!(
-                "Your role `{}` may only look. Starting a run needs a token of the role {}.",
+                "Your role `{}` may not start runs. Starting a run needs a token of the role {}.",
                 role.as_str(),
                 roles_that_work()
             )),

@@ -258,7 +258,7 @@ fn file_contradictions(artifact: &Value, changed: &[String]) -> Vec<Contradictio
     // A full list may have left files out.
     let unnamed =
         PathList::new(changed.iter().filter(|file| !is_named(file) && named.len() < NAMED_FILES_MAX));
-    let said = [
+    let statements = [
         (
             "filesChanged.named",
             "`filesChanged` names files that did not change since the run began",
@@ -270,7 +270,7 @@ fn file_contradictions(artifact: &Value, changed: &[String]) -> Vec<Contradictio
             unnamed,
         ),
     ];
-    let found = said.into_iter().filter(|(_, _, files)| !files.is_empty());
+    let found = statements.into_iter().filter(|(_, _, files)| !files.is_empty());
     found
         .map(|(about, what, files)| Contradiction {
             about: about.to_owned(),

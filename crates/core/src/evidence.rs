@@ -27,7 +27,9 @@ pub fn line(evidence: &Evidence) -> String {
         Evidence::CommandRefused { command } => format!("a command was refused: `{command}`"),
         Evidence::SubagentStarted { agent } => format!("started the agent {agent}"),
         Evidence::SubagentEnded { agent } => format!("the agent {agent} ended"),
-        Evidence::ChatWatched => "the chat of this step; what is run in it would be listed".to_owned(),
+        Evidence::ChatWatched => {
+            "hooks watched the chat of this step; commands run in it would be listed".to_owned()
+        }
     }
 }
 

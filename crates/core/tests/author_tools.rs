@@ -198,7 +198,7 @@ fn compared(a: &str, b: &str) -> WorkflowDiff {
 }
 
 #[test]
-fn a_difference_is_told_step_by_step_in_words() {
+fn a_difference_is_described_step_by_step() {
     let found = compared(BEFORE, AFTER);
     let whole = found.workflow.iter().map(|change| change.words.clone());
     let steps = found.steps.iter().flat_map(|step| step.changes.iter().map(|change| change.words.clone()));

@@ -60,6 +60,18 @@ pub enum BlockerPointer {
     },
 }
 
+closed_set! {
+    "snake_case",
+    /// A decision that only a person can make about what was submitted.
+    pub enum PersonDecision {
+        Awaited,
+        /// Only a passkey in the console counts.
+        AwaitedInConsole,
+        Approved,
+        Rejected,
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Blocker {
@@ -68,6 +80,9 @@ pub struct Blocker {
     pub message: BoundedText<BLOCKER_MESSAGE_BYTES_MAX>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suggested_fix: Option<BoundedText<BLOCKER_FIX_BYTES_MAX>>,
+    /// Only where a person must decide.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decision: Option<PersonDecision>,
 }
 
 /// Why a list of blockers breaks the report's rules.
@@ -135,6 +150,7 @@ mod tests {
             pointer: BlockerPointer::WorkflowStep { step_id: StepId::parse(step).unwrap() },
             message: BoundedText::clip("m"),
             suggested_fix: None,
+            decision: None,
         }
     }
 

@@ -346,6 +346,9 @@ impl<'s> HistoryReader<'s> {
         if self.next_record != bundle.records.len() as u64 {
             return Err(BundleError::manifest(self.next_record, "follows from no event"));
         }
+        if self.workflows_checked != bundle.workflows.len() {
+            return Err(BundleError::integrity("session/pinnedWorkflows", "changed while it was read"));
+        }
         let stray = None
             .or_else(|| {
                 bundle

@@ -237,7 +237,7 @@ pub(super) fn assessments_used(source: &Workflow, steps: &[CompiledStep], report
             report.push(
                 DraftDiagnostic::on(Code::AssessmentUnused, &DocPath::root().key("assessments").index(index))
                     .message(format!("no step asks for the assessment `{}`", own.id))
-                    .why("it is never given")
+                    .why("agents are never asked for this rating")
                     .fix("name it in a step's assessmentRefs, or remove it"),
             );
         }

@@ -255,9 +255,9 @@ pub(super) fn variables(
             LoopControl::While { .. } | LoopControl::Until { .. } | LoopControl::For { .. } => {}
         }
     }
-    let mut said = BTreeSet::new();
+    let mut reported = BTreeSet::new();
     for (step, field, root) in wanted {
-        if !known.has(root) && said.insert(root) {
+        if !known.has(root) && reported.insert(root) {
             let near = nearest(root, known.names());
             report.push(
                 DraftDiagnostic::on(Code::UnsetVariable, &path_of(paths, step.step_id.as_str()).key(field))

@@ -87,27 +87,27 @@ pub(super) fn lint(
     for (key, duty) in steps.iter().flat_map(|step| &step.sets) {
         declared.entry(key.as_str()).or_default().push(&duty.accepts);
     }
-    let mut said = BTreeSet::new();
+    let mut reported = BTreeSet::new();
     for (owner, reads) in routing::readers(steps, loops, |id| conditions.get(id)) {
         for (key, how) in reads {
             let at = decided_at(owner, steps, paths);
             match declared.get(key) {
                 None if !mentioned.has(key) => {
-                    if said.insert(key.to_owned()) {
+                    if reported.insert(key.to_owned()) {
                         let near = nearest(key, declared.keys().copied().chain(mentioned.names()));
                         report.push(unset(key, owner, near, &at));
                     }
                 }
                 None => {
                     for value in how.values.iter().filter_map(Value::as_str) {
-                        if !mentioned.announce(value) && said.insert(format!("{key}={value}")) {
+                        if !mentioned.announce(value) && reported.insert(format!("{key}={value}")) {
                             report.push(unannounced(key, value, &at));
                         }
                     }
                 }
                 Some(accepts) => {
                     for value in foreign(accepts, &how) {
-                        if said.insert(format!("{key}={value}")) {
+                        if reported.insert(format!("{key}={value}")) {
                             report.push(not_a_value(key, &value, accepts, &at));
                         }
                     }

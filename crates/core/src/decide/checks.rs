@@ -201,6 +201,7 @@ impl PreparedAttempt<'_> {
                 "Fix what the output shows, then send this step again: the check runs again. Do not change what the check \
                  runs to make it pass.",
             )),
+            decision: None,
         };
         Some(Finding { reason: Reason::ContractViolation(ContractViolation::CheckFailed), blocker })
     }
@@ -286,6 +287,7 @@ impl PreparedAttempt<'_> {
             pointer,
             message: BoundedText::clip(&message),
             suggested_fix: Some(BoundedText::clip(&fix)),
+            decision: None,
         };
         Some(Finding { reason: Reason::ContractViolation(ContractViolation::EvidenceMissing), blocker })
     }

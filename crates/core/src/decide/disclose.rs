@@ -270,6 +270,7 @@ pub(super) fn unknown_gaps(
                 "The `{GAP_RESOLUTION}` artifact names {named}, which is not an open gap of this run."
             )),
             suggested_fix: Some(BoundedText::clip(&fix)),
+            decision: None,
         };
         Finding { reason: Reason::ContractViolation(ContractViolation::InvalidRequiredOutput), blocker }
     });
@@ -295,8 +296,8 @@ pub(super) fn resolutions(
 ) -> Vec<GapRecorded> {
     let resolved = artifacts.iter().filter_map(|artifact| {
         let gap = named_gap(facts, run, artifact)?;
-        let said = artifact.get("summary").and_then(Value::as_str).unwrap_or("resolved");
-        Some(resolution(gap, node, attempt, said))
+        let summary = artifact.get("summary").and_then(Value::as_str).unwrap_or("resolved");
+        Some(resolution(gap, node, attempt, summary))
     });
     resolved.collect()
 }

@@ -20,9 +20,10 @@ use crate::interpret::{self, ApprovalState, Finding, OutputCheck, StepSelection,
 use crate::project::AdvanceRecord;
 use crate::reason::{AdvanceEffect, TRIES_BEFORE_GAP, on_advance};
 
-const UNDO_EDITS: &str = "Undo these changes, or put them aside with `git stash push --include-untracked -- FILE` until a \
-                          step allows them, and send this step again. Take back a commit that has them with \
-                          `git reset --soft`. Changes that the user made are the user's: ask before you touch them.";
+/// What follows "undo" in advice about edits that the step does not allow.
+const EDITS_TO_UNDO: &str = "these changes, or put them aside with `git stash push --include-untracked -- FILE` until a \
+                             step allows them, and send this step again. Undo a commit that contains them with \
+                             `git reset --soft`. Changes that the user made are the user's: ask before you touch them.";
 
 /// Whether only a person's decision on the submission is missing.
 fn awaits_decision(finding: &Finding) -> bool {
@@ -192,7 +193,7 @@ impl PreparedAttempt<'_> {
                 ContractViolation::EditsNotAllowed,
                 BlockerCode::EditsNotAllowed,
                 format!("Since this step began, files changed that it does not allow: {files}."),
-                UNDO_EDITS.to_owned(),
+                format!("Undo {EDITS_TO_UNDO}"),
             ),
             Some(scope) => (
                 ContractViolation::ScopeExceeded,
@@ -203,7 +204,7 @@ impl PreparedAttempt<'_> {
                 ),
                 format!(
                     "If the task needs these changes, send `context.{}` again with them added, and say why in the notes. \
-                     Otherwise: {UNDO_EDITS}",
+                     Otherwise, undo {EDITS_TO_UNDO}",
                     scope.key
                 ),
             ),
@@ -213,6 +214,7 @@ impl PreparedAttempt<'_> {
             pointer: BlockerPointer::WorkflowStep { step_id: pending.step_id.clone() },
             message: BoundedText::clip(&message),
             suggested_fix: Some(BoundedText::clip(&fix)),
+            decision: None,
         };
         Some(Finding { reason: Reason::ContractViolation(violation), blocker })
     }

@@ -209,7 +209,7 @@ pub fn explanation_of(code: Code) -> Explanation {
         ),
         Code::AssessmentUnused => (
             "No step uses a declared assessment.",
-            "It is never given.",
+            "Agents are never asked for this rating.",
             "Name it in the `assessmentRefs` of a step, or remove it.",
         ),
         Code::Consequence => (

@@ -70,7 +70,7 @@ pub fn pending_for(
     autonomy: Autonomy,
     waits: PersonWait,
 ) -> PendingFor {
-    if waits == PersonWait::ForPerson {
+    if waits == PersonWait::Waiting {
         return PendingFor::Person;
     }
     if autonomy == Autonomy::FullAutoNeverStop {
@@ -99,6 +99,6 @@ pub fn refused_edit(allowed: &AllowedEdits, files: &[String]) -> Option<Vec<Stri
 /// Whether the newest attempt at a step waits for a person.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PersonWait {
-    ForPerson,
-    ForNobody,
+    Waiting,
+    NotWaiting,
 }

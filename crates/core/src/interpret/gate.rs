@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use workrail_model::approval::ApprovalDecision;
-use workrail_model::blocker::{Blocker, BlockerCode, BlockerPointer};
+use workrail_model::blocker::{Blocker, BlockerCode, BlockerPointer, PersonDecision};
 use workrail_model::capability::{Capability, CapabilityStatus};
 use workrail_model::compiled::{
     CompiledStep, CompiledWorkflow, ConditionTest, Confirmation, GateKind, StepKind, UserDependency,
@@ -118,6 +118,7 @@ pub fn user_findings(
                 BlockerPointer::ContextKey { key: key.clone() },
                 &dependency.description,
                 &format!("Ask the user, then send the call below with `context.{key}` set."),
+                None,
             ),
             None => decision_finding(step, dependency, approval, (asked, site)),
         })
@@ -165,7 +166,8 @@ fn decision_finding(
         }
     };
     let pointer = BlockerPointer::WorkflowStep { step_id: step.step_id.clone() };
-    user_finding(dependency.reason, pointer, &message, &after_decision(approval, asked, site))
+    let fix = after_decision(approval, asked, site);
+    user_finding(dependency.reason, pointer, &message, &fix, Some(decision_state(approval, asked, site)))
 }
 
 fn approval_finding(
@@ -179,7 +181,18 @@ fn approval_finding(
         pointer,
         &approval_message(approval),
         &after_decision(approval, asked, site),
+        Some(decision_state(approval, asked, site)),
     )
+}
+
+fn decision_state(approval: ApprovalState<'_>, asked: AskedProof, site: &AgentSite) -> PersonDecision {
+    match (approval, asked, site) {
+        (ApprovalState::Rejected { .. }, _, _) => PersonDecision::Rejected,
+        (_, AskedProof::Passkey | AskedProof::PasskeyToEnrol, AgentSite::Local) => {
+            PersonDecision::AwaitedInConsole
+        }
+        (_, AskedProof::Any, _) | (_, _, AgentSite::Remote { .. }) => PersonDecision::Awaited,
+    }
 }
 
 /// Why the step's result does not count as approved.
@@ -237,48 +250,29 @@ fn decided_in_team_console(asked: AskedProof) -> String {
     )
 }
 
-const REJECTED: &str = "A person rejected this step's result";
-const APPROVED: &str = "A person approved this step's result";
-
-/// Whether a person has decided, against what was submitted.
-pub(crate) fn is_rejection(blocker: &Blocker) -> bool {
-    blocker.code == BlockerCode::UserOnlyDependency && blocker.message.as_str().starts_with(REJECTED)
-}
-
-/// Whether a person has approved what was submitted since it was refused for lack of a decision.
-pub(crate) fn is_approved(blocker: &Blocker) -> bool {
-    blocker.code == BlockerCode::UserOnlyDependency && blocker.message.as_str().starts_with(APPROVED)
-}
-
 /// The same refusal, now that a person has decided on exactly what it is about (G63).
 pub(crate) fn decided_since(blocker: &Blocker, decision: ApprovalDecision, note: Option<&str>) -> Blocker {
-    let (message, fix) = match (decision, note) {
+    let (message, fix, decision) = match (decision, note) {
         (ApprovalDecision::Approved, _) => (
-            format!("{APPROVED}."),
+            "A person approved this step's result.".to_owned(),
             "Send the call below unchanged: your submission is kept, and only that is approved.",
+            PersonDecision::Approved,
         ),
-        (ApprovalDecision::Rejected, reason) => {
-            let state = ApprovalState::Rejected { reason };
-            (rejected(reason), decided_anywhere(state))
-        }
+        (ApprovalDecision::Rejected, reason) => (rejected(reason), AFTER_REJECTION, PersonDecision::Rejected),
     };
     Blocker {
         message: BoundedText::clip(&message),
         suggested_fix: Some(BoundedText::clip(fix)),
+        decision: Some(decision),
         ..blocker.clone()
     }
 }
 
 fn rejected(reason: Option<&str>) -> String {
     match reason {
-        Some(reason) => format!("{REJECTED}: {reason}"),
-        None => format!("{REJECTED}, without a reason."),
+        Some(reason) => format!("A person rejected this step's result: {reason}"),
+        None => "A person rejected this step's result, without a reason.".to_owned(),
     }
-}
-
-/// Whether a person must decide in the console.
-pub(crate) fn asks_for_console(blocker: &Blocker) -> bool {
-    blocker.suggested_fix.as_ref().is_some_and(|fix| fix.as_str().contains("`workrail console`"))
 }
 
 fn decided_anywhere(approval: ApprovalState<'_>) -> &'static str {
@@ -300,12 +294,14 @@ fn user_finding(
     pointer: BlockerPointer,
     message: &str,
     fix: &str,
+    decision: Option<PersonDecision>,
 ) -> Finding {
     let blocker = Blocker {
         code: BlockerCode::UserOnlyDependency,
         pointer,
         message: BoundedText::clip(message),
         suggested_fix: Some(BoundedText::clip(fix)),
+        decision,
     };
     Finding { reason: Reason::UserOnlyDependency(reason), blocker }
 }
@@ -347,6 +343,7 @@ pub fn capability_findings(
                 "Only the step that probes `{name}` can show that it is available. Ask the user to enable a tool for it; then go back to \
                  that step (read_run lists the steps with their tokens) and try it there."
             ))),
+            decision: None,
         };
         findings.push(Finding { reason: Reason::CapabilityMissing(missing), blocker });
     }

@@ -12,12 +12,11 @@ mod sequence;
 mod trace;
 mod walk;
 
-pub(crate) use gate::asks_for_console;
 pub use gate::{
     ApprovalState, AskedConfirmation, AskedProof, asked_confirmation, capability_findings, question_key,
     user_findings,
 };
-pub(crate) use gate::{capability_name, condition_holds, decided_since, is_approved, is_rejection};
+pub(crate) use gate::{capability_name, condition_holds, decided_since};
 pub use order::OrderError;
 pub use output::CapabilityFact;
 pub(crate) use output::{
@@ -32,7 +31,7 @@ pub use position::{
 };
 pub(crate) use scope::step_scope;
 pub use sequence::Positions;
-pub(crate) use trace::skipped;
+pub(crate) use trace::{ConditionalPart, skipped};
 pub(crate) use walk::VISITS_MAX;
 
 use serde_json::Value;
@@ -142,7 +141,8 @@ impl InterpretError {
             Self::Drift { .. } => return None,
         };
         let message = BoundedText::clip(&self.to_string());
-        let blocker = Blocker { code, pointer, message, suggested_fix: Some(BoundedText::clip(&fix)) };
+        let blocker =
+            Blocker { code, pointer, message, suggested_fix: Some(BoundedText::clip(&fix)), decision: None };
         Some(Finding { reason, blocker })
     }
 }

@@ -5,6 +5,13 @@ use workrail_model::limits::TRACE_ENTRIES_MAX;
 use workrail_model::name::{ConditionId, LoopId, StepId};
 use workrail_model::text::BoundedText;
 
+/// What a run condition is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ConditionalPart<'a> {
+    Step(&'a StepId),
+    Loop(&'a LoopId),
+}
+
 /// Keeps the first and the last entries: the start of the walk and its outcome matter most.
 #[derive(Debug, Default)]
 pub(super) struct TraceLog {
@@ -36,9 +43,24 @@ impl TraceLog {
         self.push(TraceKind::SelectedNextStep, &format!("Next step: `{step_id}`."), refs);
     }
 
-    pub(super) fn run_condition(&mut self, condition_id: &ConditionId, name: &str, holds: bool) {
-        let outcome = if holds { "holds: it runs" } else { "does not hold: it is skipped" };
-        let refs = vec![TraceRef::ConditionId { condition_id: condition_id.clone() }];
+    /// The references name what is skipped; what runs has an entry of its own.
+    pub(super) fn run_condition(
+        &mut self,
+        condition_id: &ConditionId,
+        part: ConditionalPart<'_>,
+        holds: bool,
+    ) {
+        let mut refs = vec![TraceRef::ConditionId { condition_id: condition_id.clone() }];
+        let (name, reference) = match part {
+            ConditionalPart::Step(id) => (id.as_str(), TraceRef::StepId { step_id: id.clone() }),
+            ConditionalPart::Loop(id) => (id.as_str(), TraceRef::LoopId { loop_id: id.clone() }),
+        };
+        let outcome = if holds {
+            "holds: it runs"
+        } else {
+            refs.push(reference);
+            "does not hold: it is skipped"
+        };
         self.push(TraceKind::EvaluatedCondition, &format!("The run condition of `{name}` {outcome}."), refs);
     }
 
@@ -81,12 +103,17 @@ impl TraceLog {
     }
 }
 
-/// The step or loop that a run condition skipped, by its id, with that condition.
-pub(crate) fn skipped(entry: &TraceEntry) -> Option<(&str, &ConditionId)> {
-    let [TraceRef::ConditionId { condition_id }] = entry.refs.as_slice() else { return None };
-    let name = entry.summary.as_str().strip_prefix("The run condition of `")?;
-    let (name, outcome) = name.split_once('`')?;
-    outcome.starts_with(" does not hold").then_some((name, condition_id))
+/// What a run condition skipped, with that condition.
+pub(crate) fn skipped(entry: &TraceEntry) -> Option<(ConditionalPart<'_>, &ConditionId)> {
+    match entry.refs.as_slice() {
+        [TraceRef::ConditionId { condition_id }, TraceRef::StepId { step_id }] => {
+            Some((ConditionalPart::Step(step_id), condition_id))
+        }
+        [TraceRef::ConditionId { condition_id }, TraceRef::LoopId { loop_id }] => {
+            Some((ConditionalPart::Loop(loop_id), condition_id))
+        }
+        _ => None,
+    }
 }
 
 fn loop_refs(loop_id: &LoopId, iteration: u32) -> Vec<TraceRef> {
@@ -101,11 +128,16 @@ mod tests {
     fn skipped_steps_are_read_back_from_the_trace() {
         let condition = ConditionId::parse("is_large").unwrap();
         let mut log = TraceLog::default();
-        log.run_condition(&condition, "design", false);
-        log.run_condition(&condition, "build", true);
-        log.selected(&StepId::parse("build").unwrap());
+        let [design, build] = ["design", "build"].map(|id| StepId::parse(id).unwrap());
+        let rounds = LoopId::parse("rounds").unwrap();
+        log.run_condition(&condition, ConditionalPart::Step(&design), false);
+        log.run_condition(&condition, ConditionalPart::Loop(&rounds), false);
+        log.run_condition(&condition, ConditionalPart::Step(&build), true);
+        log.selected(&build);
+        log.loop_condition(&rounds, 1, Some(&condition), "its condition holds");
         let entries = log.finish();
-        let found: Vec<_> = entries.iter().map(skipped).collect();
-        assert_eq!(found, [Some(("design", &condition)), None, None]);
+        let found: Vec<_> = entries.iter().filter_map(skipped).collect();
+        let expected = [ConditionalPart::Step(&design), ConditionalPart::Loop(&rounds)];
+        assert_eq!(found, expected.map(|part| (part, &condition)));
     }
 }

@@ -10,7 +10,7 @@ use workrail_model::snapshot::{ActiveLoop, CompletedSteps, EngineState, LoopDeci
 use workrail_model::step_key::LoopFrame;
 
 use super::scope::overlay;
-use super::trace::TraceLog;
+use super::trace::{ConditionalPart, TraceLog};
 use super::{Finding, InterpretError, SelectionAdvisory, StepSelection, Strictness};
 use crate::condition::{ValueScope, holds};
 
@@ -155,22 +155,26 @@ impl<'a> WorkflowWalk<'a> {
         })
     }
 
-    fn runs(&mut self, condition: Option<&ConditionId>, name: &str) -> Result<bool, InterpretError> {
+    fn runs(
+        &mut self,
+        condition: Option<&ConditionId>,
+        part: ConditionalPart<'_>,
+    ) -> Result<bool, InterpretError> {
         let Some(id) = condition else { return Ok(true) };
         let holds = self.condition_holds(id, &self.scope()?)?;
-        self.trace.run_condition(id, name, holds);
+        self.trace.run_condition(id, part, holds);
         Ok(holds)
     }
 
     fn step_runs(&mut self, step_id: &StepId) -> Result<bool, InterpretError> {
         let detail = || format!("step `{step_id}` is not in the workflow");
         let step = self.workflow.step(step_id).ok_or_else(|| InterpretError::Drift { detail: detail() })?;
-        self.runs(step.run_condition.as_ref(), step_id.as_str())
+        self.runs(step.run_condition.as_ref(), ConditionalPart::Step(step_id))
     }
 
     /// Pushes the loop if it runs at all. A loop that runs zero times is traced as well.
     fn enter(&mut self, looped: &'a CompiledLoop) -> Result<bool, InterpretError> {
-        if !self.runs(looped.run_condition.as_ref(), looped.loop_id.as_str())? {
+        if !self.runs(looped.run_condition.as_ref(), ConditionalPart::Loop(&looped.loop_id))? {
             return Ok(false);
         }
         let decision = self.decide_iteration(looped, 0, None)?;

@@ -145,7 +145,7 @@ impl Passkeys {
         match lines(log).any(|line| Sha256::of(line) == named) {
             true => Ok(keys),
             false => Err(damage(
-                "it is missing, and `keys/passkeys.head` names it: the log was cut off, deleted or replaced by another copy",
+                "missing, although `keys/passkeys.head` names it: the log was cut off, deleted or replaced by another copy",
             )),
         }
     }
@@ -176,7 +176,7 @@ impl Passkeys {
         let entry: PasskeyEntry = serde_json::from_value(value).map_err(|error| error.to_string())?;
         if entry.previous != self.last {
             return Err(
-                "it does not follow the line before it: lines were changed, left out or added".to_owned()
+                "does not follow from the line before it: lines were changed, removed or added".to_owned()
             );
         }
         let digest = Sha256::of(line);

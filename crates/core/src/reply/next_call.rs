@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
-use workrail_model::blocker::{Blocker, BlockerCode, BlockerPointer};
+use workrail_model::blocker::{Blocker, BlockerCode, BlockerPointer, PersonDecision};
 use workrail_model::compiled::{CompiledStep, CompiledWorkflow, MetricsDuty};
 use workrail_model::placeholder;
 use workrail_model::preferences::Autonomy;
@@ -14,7 +14,7 @@ use workrail_model::snapshot::PendingStep;
 use workrail_model::tool::ToolName;
 
 use super::ReplyInput;
-use crate::interpret::{ASSESSMENT_CONTRACT, CRITERIA_REF, is_rejection};
+use crate::interpret::{ASSESSMENT_CONTRACT, CRITERIA_REF};
 use crate::render::prompt::METRICS_OUTCOMES;
 use crate::routing::Reads;
 use crate::{routing, skeleton};
@@ -152,7 +152,7 @@ fn missing(
                 asked.context.insert(key.to_string(), value);
             }
             // A rejected result has to change before the user decides again.
-            _ if is_rejection(blocker) => asked.notes = true,
+            _ if blocker.decision == Some(PersonDecision::Rejected) => asked.notes = true,
             BlockerPointer::WorkflowStep { .. } => match blocker.code {
                 BlockerCode::MissingRequiredNotes => asked.notes = true,
                 BlockerCode::LoopLimitReached => {

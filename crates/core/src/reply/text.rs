@@ -3,7 +3,7 @@
 //! Instruction first, the exact call last: some clients cut the middle. Everything except the authored
 //! prompt stays within budgets, here and in the files for its parts, which total less than 9 KB (G73).
 
-use workrail_model::blocker::{Blocker, BlockerCode, BlockerPointer};
+use workrail_model::blocker::{Blocker, BlockerCode, BlockerPointer, PersonDecision};
 use workrail_model::placeholder::{GAP_ID, GAP_SUMMARY};
 use workrail_model::preferences::{Autonomy, NextIntent, RunStatus};
 use workrail_model::reply::{
@@ -14,7 +14,7 @@ use workrail_model::text::truncate_with_marker;
 use super::recorded::{branches, recap};
 use super::{OpenGap, ReplyInput, ReplyMoment, children, references, tips};
 use crate::agent_site::AgentSite;
-use crate::interpret::{AskedConfirmation, asked_confirmation, asks_for_console, is_approved, is_rejection};
+use crate::interpret::{AskedConfirmation, asked_confirmation};
 use crate::progress::rest_in_words;
 use crate::reason::GapCloser;
 
@@ -230,7 +230,7 @@ fn disclosed(facts: &[String]) -> Option<String> {
 }
 
 fn opening(blockers: &[Blocker]) -> &'static str {
-    if blockers.iter().any(is_rejection) {
+    if blockers.iter().any(is_rejected) {
         return REJECTED_RESULT;
     }
     if blockers.iter().all(awaits_decision) { AWAITS_DECISION } else { BLOCKED }
@@ -238,7 +238,18 @@ fn opening(blockers: &[Blocker]) -> &'static str {
 
 /// Whether only the user's decision is missing.
 fn awaits_decision(blocker: &Blocker) -> bool {
-    is_approval(blocker) && !is_rejection(blocker) && !is_approved(blocker)
+    match blocker.decision {
+        Some(PersonDecision::Approved | PersonDecision::Rejected) => false,
+        Some(PersonDecision::Awaited | PersonDecision::AwaitedInConsole) | None => is_approval(blocker),
+    }
+}
+
+fn is_rejected(blocker: &Blocker) -> bool {
+    blocker.decision == Some(PersonDecision::Rejected)
+}
+
+fn is_approved(blocker: &Blocker) -> bool {
+    blocker.decision == Some(PersonDecision::Approved)
 }
 
 /// Whether only a person can lift it. A question is about a value, which the agent may bring.
@@ -255,9 +266,9 @@ fn blocked(site: &AgentSite, opening: &str, run: &RunInfo, blockers: &[Blocker])
         (Some(_), Some(page)) => {
             text.push_str(&format!(" (To approve, an approver opens {page} and decides there.)"))
         }
-        (Some(own), None) if asks_for_console(own) => text.push_str(&format!(
-            " (To approve, the user opens the console: `workrail console`, run {label}.)"
-        )),
+        (Some(Blocker { decision: Some(PersonDecision::AwaitedInConsole), .. }), None) => text.push_str(
+            &format!(" (To approve, the user opens the console: `workrail console`, run {label}.)"),
+        ),
         (Some(_), None) => {
             text.push_str(&format!(" (To approve, the user runs `workrail approve {label}`.)"))
         }
@@ -376,7 +387,7 @@ fn closing(input: &ReplyInput<'_>, body: &ReplyBody) -> String {
     let waits = body.next_intent == NextIntent::AwaitUserConfirmation;
     if !body.blockers.is_empty() {
         return match waits {
-            true if body.blockers.iter().any(is_rejection) => "When you have changed the result, call",
+            true if body.blockers.iter().any(is_rejected) => "When you have changed the result, call",
             true if body.blockers.iter().all(is_approved) => "Your submission is kept and approved: call",
             true => "Your submission is kept. When the user has decided, call",
             false => {

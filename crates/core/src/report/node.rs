@@ -7,7 +7,6 @@ use workrail_model::event::{AdvanceOutcome, EvidenceRecorded, NodeKind, OutputPa
 use workrail_model::evidence::{Evidence, EvidenceGrade};
 use workrail_model::id::{AttemptId, NodeId};
 use workrail_model::limits::TRUNCATION_MARKER;
-use workrail_model::name::{LoopId, StepId};
 use workrail_model::preferences::PreferenceSource;
 use workrail_model::strict_json;
 use workrail_model::text::truncate_with_marker;
@@ -22,7 +21,7 @@ use super::{
 use crate::claims::{self, KnownFact};
 use crate::contract::kind_of;
 use crate::discover::condition_text;
-use crate::interpret::skipped;
+use crate::interpret::{ConditionalPart, skipped};
 use crate::link::NodeLink;
 use crate::project::{AdvanceRecord, NodeState, OutputState};
 use crate::{derive, evidence};
@@ -81,12 +80,15 @@ impl RunBuilder<'_> {
         let wanted = derive::trace_id(from, attempt);
         let walks = self.subject.facts.trace(from).iter().filter(|record| record.data.trace_id == wanted);
         let skipped = walks.flat_map(|record| &record.data.entries).filter_map(skipped);
-        let reported = skipped.map(|(name, condition)| {
-            let step = StepId::parse(name).ok().and_then(|id| workflow.step(&id));
-            let looped = LoopId::parse(name).ok().and_then(|id| workflow.loop_by_id(&id));
-            let title = step.map(|step| &step.title).or(looped.map(|looped| &looped.title));
+        let reported = skipped.map(|(part, condition)| {
+            let (id, title) = match part {
+                ConditionalPart::Step(id) => (id.as_str(), workflow.step(id).map(|step| &step.title)),
+                ConditionalPart::Loop(id) => {
+                    (id.as_str(), workflow.loop_by_id(id).map(|looped| &looped.title))
+                }
+            };
             SkippedStep {
-                title: title.map_or(name, String::as_str).to_owned(),
+                title: title.map_or(id, String::as_str).to_owned(),
                 condition: condition_text(workflow, condition),
             }
         });

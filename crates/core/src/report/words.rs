@@ -173,11 +173,11 @@ pub fn counts(run: &RunReport) -> String {
         (counts.open_gaps, "open gap", "open gaps"),
         (counts.artifacts, "artifact", "artifacts"),
     ];
-    let said = named.iter().filter(|(count, ..)| *count > 0).map(|(count, one, many)| match count {
+    let parts = named.iter().filter(|(count, ..)| *count > 0).map(|(count, one, many)| match count {
         1 => format!("1 {one}"),
         _ => format!("{count} {many}"),
     });
-    said.collect::<Vec<_>>().join(", ")
+    parts.collect::<Vec<_>>().join(", ")
 }
 
 /// How much of a run is known besides what was claimed; empty if nothing is.
@@ -192,8 +192,8 @@ pub fn evidence(run: &RunReport) -> String {
         (count(EvidenceGrade::Observed), EvidenceGrade::Observed.as_str()),
         (run.gaps.iter().filter(is_contradicted).count(), "contradicted"),
     ];
-    let said = named.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}"));
-    said.collect::<Vec<_>>().join(", ")
+    let parts = named.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}"));
+    parts.collect::<Vec<_>>().join(", ")
 }
 
 /// From when to when, and how long.

@@ -402,8 +402,8 @@ proptest! {
                 prop_assert_eq!(resolved.target(), &target);
                 prop_assert_eq!(mint(resolved.target(), encoding, &key), text.clone());
 
-                let stranger = Keyring { current: SigningKey::new([7; 32]), previous: None };
-                prop_assert_eq!(accepted(&text, &stranger).unwrap_err().code(), ErrorCode::TokenBadSignature);
+                let other_store = Keyring { current: SigningKey::new([7; 32]), previous: None };
+                prop_assert_eq!(accepted(&text, &other_store).unwrap_err().code(), ErrorCode::TokenBadSignature);
             }
         }
     }

@@ -253,7 +253,7 @@ pub(crate) enum ConfirmationRequest {
 authored! {
     /// A gate before the run continues.
     struct Gate "a confirmation gate" {
-        /// `human_approval`: a person must approve, and no tool call does it; a run that never stops goes on and records a gap.
+        /// `human_approval`: a person must approve, and no tool call does it; a run that never stops continues and records a gap.
         /// `coordinator_eval`: the step asks the agent to wait for the user's word, as with `true`.
         kind "kind": EnumWord<GateKind>, required;
         /// The gate exists only if this holds.

@@ -111,7 +111,7 @@ authored! {
         sets "sets": Map<ContextDutySource>, default;
         /// Which files may be edited while the step is pending. Absent: the step does not restrict edits.
         edits "edits": EditsSource, optional;
-        /// Commands that WorkRail runs when the step is submitted, before the run goes on.
+        /// Commands that WorkRail runs when the step is submitted, before the run continues.
         checks "checks": List<CheckSource, 0, CHECKS_PER_STEP_MAX>, default;
         /// How well the result of the step must be known. Absent: the agent's word is enough.
         evidence "evidence": EvidenceSource, optional;

@@ -262,6 +262,7 @@ fn followup(applied: &AppliedConsequence, names: &[String], scope: &ValueScope<'
             applied.level.as_str()
         )),
         suggested_fix: Some(BoundedText::clip(&with_reassessment(&guidance))),
+        decision: None,
     };
     Finding { reason: Reason::ContractViolation(ContractViolation::AssessmentFollowupRequired), blocker }
 }

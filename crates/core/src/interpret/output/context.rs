@@ -53,6 +53,7 @@ fn finding(key: &ContextKey, duty: &ContextDuty, found: Option<&Value>) -> Findi
         pointer: BlockerPointer::ContextKey { key: key.clone() },
         message: BoundedText::clip(&message),
         suggested_fix: Some(BoundedText::clip(&fix)),
+        decision: None,
     };
     Finding { reason: Reason::ContractViolation(ContractViolation::MissingContextKey), blocker }
 }

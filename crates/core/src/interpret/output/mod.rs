@@ -276,6 +276,7 @@ fn output_finding(
         pointer: BlockerPointer::OutputContract { contract_ref: contract_ref.clone() },
         message: BoundedText::clip(message),
         suggested_fix: Some(BoundedText::clip(&fix)),
+        decision: None,
     };
     Finding { reason: Reason::ContractViolation(violation), blocker }
 }

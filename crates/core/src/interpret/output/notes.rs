@@ -51,9 +51,10 @@ pub(super) fn finding(step: &CompiledStep, notes: Option<&str>) -> Option<Findin
         pointer: BlockerPointer::WorkflowStep { step_id: step.step_id.clone() },
         message: BoundedText::clip(&message),
         suggested_fix: Some(BoundedText::clip(&format!(
-            "Send {{\"output\":{{\"notesMarkdown\":\"{STEP_NOTES}\"}}}} with your own words: what you did, what you \
+            "Send {{\"output\":{{\"notesMarkdown\":\"{STEP_NOTES}\"}}}} in your own words: what you did, what you \
              produced, what is open."
         ))),
+        decision: None,
     };
     Some(Finding { reason: Reason::ContractViolation(ContractViolation::MissingRequiredNotes), blocker })
 }

@@ -65,6 +65,7 @@ fn without_kind(step: &CompiledStep, position: usize) -> Finding {
             "Send each artifact as an object with a `kind`, for example {\"kind\":\"team.measurements\", ...}, or put \
              the text into output.notesMarkdown.",
         )),
+        decision: None,
     };
     Finding { reason: Reason::ContractViolation(ContractViolation::InvalidRequiredOutput), blocker }
 }

@@ -45,6 +45,7 @@ fn finding(key: &ContextKey, result: &str) -> Finding {
             "Send the one that is wrong again: `context.{key}` with the value that fits the report, or the report with the \
              result that its checks show."
         ))),
+        decision: None,
     };
     Finding { reason: Reason::ContractViolation(ContractViolation::MissingContextKey), blocker }
 }

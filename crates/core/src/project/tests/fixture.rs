@@ -211,6 +211,7 @@ impl EventLog {
             pointer: BlockerPointer::WorkflowStep { step_id: step() },
             message: BoundedText::clip("notes are missing"),
             suggested_fix: None,
+            decision: None,
         };
         let blockers = BlockerReport::new(vec![blocker]).unwrap();
         self.push(Scope::Node(run, node), Self::advance_data(attempt, AdvanceOutcome::Blocked { blockers }));
