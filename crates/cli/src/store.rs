@@ -162,6 +162,10 @@ impl ContentStore for AnyStore {
 }
 
 impl KeyringStore for AnyStore {
+    fn location(&self) -> &'static str {
+        either!(self, store => store.location())
+    }
+
     fn load_or_create(&self) -> Result<Keyring, KeyringError> {
         either!(self, store => store.load_or_create())
     }

@@ -255,7 +255,7 @@ fn prefer(console: &Console, session: SessionId, form: &QueryPairs) -> EngineRes
     match raised.first() {
         None => Ok(()),
         Some(run) => Err(refused(&format!(
-            "This would let run {} go further on its own, so it needs a passkey here, or a terminal: `workrail session prefs \
+            "This raises the autonomy of run {}, so it needs a passkey here, or a terminal: `workrail session prefs \
              set {} --session {}`. Nothing was changed.",
             run.label,
             form.get("mode").unwrap_or_default().trim(),

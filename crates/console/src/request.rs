@@ -199,7 +199,10 @@ impl AdmittedRequest {
             Ok(challenge) => {
                 ([(header::CONTENT_TYPE, "application/json")], challenge.to_string()).into_response()
             }
-            Err(error) => (status(&error), format!("{} {}", error.message, error.suggestion)).into_response(),
+            Err(error) => {
+                let next = pages::next_step(&error, self.console.member());
+                (status(&error), format!("{} {next}", error.message)).into_response()
+            }
         }
     }
 
@@ -258,7 +261,8 @@ impl AdmittedRequest {
                 (StatusCode::OK, format!("{address}?done={}", FormOutcome::Imported.as_str())).into_response()
             }
             Err(error) => {
-                (StatusCode::CONFLICT, format!("{} {}\n", error.message, error.suggestion)).into_response()
+                let next = pages::next_step(&error, self.console.member());
+                (StatusCode::CONFLICT, format!("{} {next}\n", error.message)).into_response()
             }
         }
     }

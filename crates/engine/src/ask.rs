@@ -75,10 +75,10 @@ impl<S: Store> Engine<S> {
         &self,
         asked: &AttemptAwaitingUser,
         seen: &WaitingStep,
-        said: &UserReply,
+        answer: &UserReply,
     ) -> Result<(), Box<ErrorEnvelope>> {
         let run = asked.run();
-        let decided = match said {
+        let decided = match answer {
             UserReply::Answered(values) => {
                 let values = Context::new(values.clone()).map_err(|cause| error::context(&cause))?;
                 let to = AnswerTo::Shown { seen, through: AnswerChannel::Chat };

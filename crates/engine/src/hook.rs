@@ -262,11 +262,11 @@ impl<S: Store> Engine<S> {
             let workflow = reading.content.workflow(state.workflow_hash)?;
             let context = facts.context_at(tip.node_id).map_err(|cause| error::context(&cause))?;
             let waits = match facts.waits_for_person(tip.node_id) {
-                true => PersonWait::ForPerson,
-                false => PersonWait::ForNobody,
+                true => PersonWait::Waiting,
+                false => PersonWait::NotWaiting,
             };
             let autonomy = facts.preferences(tip.node_id).autonomy;
-            let whom = hook::pending_for(&workflow, pending, &context, autonomy, waits);
+            let pending_for = hook::pending_for(&workflow, pending, &context, autonomy, waits);
             let goal = context.get("goal").and_then(serde_json::Value::as_str);
             let work = PendingWork {
                 label: label.to_string(),
@@ -277,7 +277,7 @@ impl<S: Store> Engine<S> {
             };
             let rule = workflow.step(&pending.step_id).and_then(|step| step.edits.as_ref());
             let edits = rule.and_then(|rule| AllowedEdits::of(rule, &context));
-            Ok(ChatRun { position: position(whom), work: Some(work), edits, state_token })
+            Ok(ChatRun { position: position(pending_for), work: Some(work), edits, state_token })
         })
     }
 }

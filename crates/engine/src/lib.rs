@@ -185,7 +185,7 @@ type ProgressSink<'a> = &'a mut dyn FnMut(u64, u64);
 /// The use cases over one store, on behalf of one caller.
 pub struct Engine<S: Store> {
     shared: Arc<SharedEngine<S>>,
-    /// Whose rights apply, and whom records name.
+    /// Whose rights apply, and who is named in records.
     caller: Caller,
     site: AgentSite,
     /// Receives progress messages of long work.

@@ -336,9 +336,11 @@ impl<S: Store> Engine<S> {
         changes: &[PreferenceChange],
         signed: &SignedChallenge,
     ) -> Result<(), Box<ErrorEnvelope>> {
-        let key = self.record_use(&Statement::Preferences { session, changes }, signed)?;
-        let proof = PreferenceProof { signed: signed.clone(), session, changes: changes.to_vec(), key };
-        self.request_preferences(SessionOrRun { session, run: None }, changes, Some(&proof)).map(drop)
+        let prove = || {
+            let key = self.record_use(&Statement::Preferences { session, changes }, signed)?;
+            Ok(Some(PreferenceProof { signed: signed.clone(), session, changes: changes.to_vec(), key }))
+        };
+        self.request_preferences(SessionOrRun { session, run: None }, changes, prove).map(drop)
     }
 
     /// The challenge for a setting that gives agents more autonomy.

@@ -104,15 +104,15 @@ impl<S: Store> Engine<S> {
         found: SessionOrRun,
         changes: &[PreferenceChange],
     ) -> Result<Vec<RunPreferences>, Box<ErrorEnvelope>> {
-        self.request_preferences(found, changes, None)
+        self.request_preferences(found, changes, || Ok(None))
     }
 
-    /// The same, with a passkey's signature.
+    /// The same, with a passkey's signature: `prove` is called once nothing else can refuse the changes.
     pub(crate) fn request_preferences(
         &self,
         found: SessionOrRun,
         changes: &[PreferenceChange],
-        proof: Option<&PreferenceProof>,
+        prove: impl FnOnce() -> Result<Option<PreferenceProof>, Box<ErrorEnvelope>>,
     ) -> Result<Vec<RunPreferences>, Box<ErrorEnvelope>> {
         self.permit(Act::Decide)?;
         let session = found.session;
@@ -122,15 +122,16 @@ impl<S: Store> Engine<S> {
             if open.is_empty() {
                 return Err(error::no_open_run());
             }
+            if !held.state().is_readable() {
+                return Err(error::internal("the saved state of the session could not be read"));
+            }
+            let proof = prove()?;
             let mut pending = BTreeMap::new();
             for run in &mut open {
                 let preferences = changed(run, changes);
                 // Stored even if it equals what is in effect at the tip: the next completed step may be elsewhere.
-                pending.insert(run.run_id, PendingPreferences { preferences, proof: proof.cloned() });
+                pending.insert(run.run_id, PendingPreferences { preferences, proof: proof.clone() });
                 (run.pending, run.pending_problem) = (Some(preferences), None);
-            }
-            if !held.state().is_readable() {
-                return Err(error::internal("the saved state of the session could not be read"));
             }
             let stored = self.store.set_pending_preferences(session, &pending);
             stored.map_err(|cause| error::io(&cause))?;

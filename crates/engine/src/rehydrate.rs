@@ -111,7 +111,7 @@ impl Reading<'_> {
             },
             refused_before: disclose::refused_before(facts, at.node),
             references: self.references(workflow, now.as_ref().map(|entry| &entry.source), workspace),
-            warnings: self.standing_warnings(facts, at, &sources),
+            warnings: self.current_warnings(facts, at, &sources),
             run_is_at: recovering.run_is_at(at.node),
             open_tips: recovering.open_tips(at.node),
             children: finished_inside(facts, at.node, &self.content),
@@ -125,12 +125,7 @@ impl Reading<'_> {
     }
 
     /// Warnings about the run as a whole, repeated whenever it is picked up again.
-    fn standing_warnings(
-        &self,
-        facts: &SessionState,
-        at: NodeFacts,
-        sources: &SourceDigests,
-    ) -> Vec<Warning> {
+    fn current_warnings(&self, facts: &SessionState, at: NodeFacts, sources: &SourceDigests) -> Vec<Warning> {
         let mut warnings = Vec::new();
         // Unreadable pending preferences are ignored here: a read must not fail because of them.
         let pending = self

@@ -64,11 +64,11 @@ impl Reply {
 
     /// The reply after the user has answered meanwhile: their words, and the call that follows from them. A reply
     /// that another version wrote in another form is sent unchanged.
-    pub fn answered(self, said: &[UserReply]) -> Self {
+    pub fn answered(self, answers: &[UserReply]) -> Self {
         let first = self.parts.first().map_or("", String::as_str);
         let changed = ReplyBody::deserialize(&self.body)
             .ok()
-            .and_then(|blocked| answered::answered(first, blocked, said))
+            .and_then(|blocked| answered::answered(first, blocked, answers))
             .and_then(|AnsweredReply { parts, body }| Some((parts, object(&body).ok()?)));
         match changed {
             Some((parts, body)) => Self { parts, body, asks_user: None, ..self },

@@ -37,7 +37,7 @@ impl<S: Store> Engine<S> {
     }
 }
 
-pub(crate) fn body(id: SessionId, session_token: String, tools: ToolSet, said: &str) -> SessionBody {
+pub(crate) fn body(id: SessionId, session_token: String, tools: ToolSet, opening: &str) -> SessionBody {
     let notes = NextCall::new(
         ToolName::CheckpointWorkflow,
         [
@@ -54,6 +54,6 @@ pub(crate) fn body(id: SessionId, session_token: String, tools: ToolSet, said: &
         format!("To keep notes in it, call {} with:\n{}\n\n", call.tool, call.arguments_text())
     });
     let text =
-        format!("{said} Session {id}.\n\n{keep}To run a workflow in it, call start_workflow with {token}");
+        format!("{opening} Session {id}.\n\n{keep}To run a workflow in it, call start_workflow with {token}");
     SessionBody { text, session_id: id, session_token, next_call }
 }

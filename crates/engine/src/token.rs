@@ -173,7 +173,7 @@ impl Signer {
                 Ok(())
             }
             Err(KeysError::Keyring(cause)) => Err(error::keyring(cause)),
-            Err(KeysError::Lost) => Err(error::keyring_lost()),
+            Err(KeysError::Lost) => Err(error::keyring_lost(self.source.location())),
             Err(KeysError::Sessions(cause)) => Err(error::store(cause)),
         }
     }

@@ -124,9 +124,9 @@ pub fn ask(server: &PublicUrl, token: Option<&str>) -> Result<RemoteAnswer, NoAn
 fn owner(server: &PublicUrl, token: &str) -> Option<TokenOwner> {
     let headers = format!("Authorization: Bearer {token}\r\n");
     let (status, body) = exchange(server, "GET /whoami HTTP/1.1", &headers, "").ok()?;
-    let told: Value = serde_json::from_str(&body).ok().filter(|_| status == 200)?;
-    let name = PrincipalName::parse(told["name"].as_str()?).ok()?;
-    Some(TokenOwner { name, role: Role::parse(told["role"].as_str()?)? })
+    let identity: Value = serde_json::from_str(&body).ok().filter(|_| status == 200)?;
+    let name = PrincipalName::parse(identity["name"].as_str()?).ok()?;
+    Some(TokenOwner { name, role: Role::parse(identity["role"].as_str()?)? })
 }
 
 /// Sends one request; returns the status and body of the answer.

@@ -258,8 +258,10 @@ pub(crate) fn refused(tool: ToolName, arguments: Map<String, Value>, reason: &st
         code: ErrorCode::ValidationError,
         message: format!("The arguments of {} are not accepted: {reason}. Nothing was recorded.", tool),
         retry: Retry::RetryableImmediate,
-        suggestion: "Send each key once, integers beyond 2^53-1 as strings, and flatter values; as below."
-            .to_owned(),
+        suggestion:
+            "Send each key once, integers beyond 2^53-1 as strings, and less deeply nested values, as in the \
+             call below."
+                .to_owned(),
         suggestion_for_people: None,
         in_team: None,
         next_call: Some(next_call::acceptable(tool, arguments, None)),
@@ -274,7 +276,7 @@ pub(crate) fn crashed() -> CallToolResult {
         message: "The call failed inside WorkRail. The server keeps running and the store is intact."
             .to_owned(),
         retry: Retry::RetryableImmediate,
-        suggestion: "Repeat a call that has a token once, with the same tokens. After a start, look for the run first: it may \
+        suggestion: "If the call had a token, repeat it once, unchanged. If it was a start, look for the run first: it may \
                      exist."
             .to_owned(),
         suggestion_for_people: None,

@@ -36,6 +36,8 @@ pub struct ReplacedKeyring {
 }
 
 pub trait KeyringStore: Send + Sync {
+    /// Where the keys are, for messages: a path in the data directory, or a table.
+    fn location(&self) -> &'static str;
     /// The keys; created durably if there are none yet.
     fn load_or_create(&self) -> Result<Keyring, KeyringError>;
     /// The current keys, read without waiting; `None` if they do not exist yet. They may not be durable: this only

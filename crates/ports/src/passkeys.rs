@@ -28,7 +28,7 @@ pub trait PasskeyReader: Send + Sync {
 
 pub trait PasskeyLog: PasskeyReader {
     /// Appends a line if the log is still the one that was read. The line is durable when this returns, or, if this thread
-    /// holds a session, at the latest with the session's next append.
+    /// holds a session, with the session's next write, or not at all if there is none.
     fn append_passkey(&self, seen: &StoredPasskeys, line: &[u8]) -> Result<(), PasskeyLogError>;
     /// Moves a damaged log aside and starts a new one with its intact part and a new line.
     fn replace_passkeys(

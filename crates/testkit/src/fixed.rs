@@ -119,6 +119,10 @@ impl FixedKeyring {
 }
 
 impl KeyringStore for FixedKeyring {
+    fn location(&self) -> &'static str {
+        "memory"
+    }
+
     fn load_or_create(&self) -> Result<Keyring, KeyringError> {
         Ok(lock(&self.keyring).clone())
     }

@@ -56,7 +56,7 @@ impl Administration for ConsoleEnvironment {
             }
             let value = value.unwrap_or_default();
             return Err(format!(
-                "This lets agents go further on their own, so change it at a terminal: `workrail config set \
+                "This lets agents do more without asking, so it can be changed only at a terminal: `workrail config set \
                  {} {value}`. Nothing was changed.",
                 key.as_str()
             ));

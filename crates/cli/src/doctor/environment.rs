@@ -180,7 +180,7 @@ fn remote_servers(findings: &mut DoctorFindings) {
             Ok(RemoteAnswer::UnsendableToken) => findings.problem(
                 CLIENTS,
                 format!(
-                    "WORKRAIL_TOKEN has characters that a header cannot hold, so it was not sent to {name}"
+                    "WORKRAIL_TOKEN has characters that cannot be sent in an HTTP header, so it was not sent to {name}"
                 ),
                 "set it to the token alone, without spaces or line breaks",
             ),

@@ -54,7 +54,7 @@ fn print(found: &ResumeBody, words: &[String]) {
         (true, false) => {
             output::line("No run matches these words. `workrail resume` alone shows the latest runs.")
         }
-        (true, true) => output::line("No run can be resumed in this data directory."),
+        (true, true) => output::line("No run can be resumed in this store."),
         (false, _) => {}
     }
     for (position, candidate) in found.candidates.iter().enumerate() {

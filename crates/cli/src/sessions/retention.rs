@@ -132,8 +132,11 @@ fn delete(named: &SessionArgument, confirmation: UserConfirmation) -> Result<(),
 /// Enough to recognise the right one.
 pub(super) fn show(seen: &Overview) {
     output::toned(Tone::Heading, &format!("Session {}", seen.session_id));
-    let last = seen.last_worked_on.as_ref().map_or("never".to_owned(), local);
-    output::line(&format!("{} events, last worked on {last}", seen.events));
+    let worked_on = match &seen.last_worked_on {
+        Some(at) => format!("last worked on {}", local(at)),
+        None => "never worked on".to_owned(),
+    };
+    output::line(&format!("{} events, {worked_on}", seen.events));
     match &seen.health {
         SessionHealth::Healthy => {}
         SessionHealth::CorruptTail { .. }

@@ -194,7 +194,7 @@ fn list(format: Format) -> Result<(), Failure> {
         return Ok(());
     }
     if trusted.is_empty() {
-        output::line("You have trusted no checks.");
+        output::line("No checks are trusted.");
         return Ok(());
     }
     let rows = trusted.iter().map(|record| {

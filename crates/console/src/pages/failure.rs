@@ -2,6 +2,7 @@
 
 use maud::{Markup, html};
 use workrail_model::error::{ErrorCode, ErrorEnvelope};
+use workrail_model::team::Principal;
 use workrail_model::text::clean;
 
 use super::layout::{Frame, Viewer, document};
@@ -15,10 +16,13 @@ pub(crate) fn failed(error: &ErrorEnvelope, back: Option<&str>, viewer: Viewer<'
     failure(error, back, viewer, &html! {})
 }
 
+/// A member of a team has neither a shell on the server's machine nor, perhaps, WorkRail on their own.
+pub(crate) fn next_step<'a>(error: &'a ErrorEnvelope, member: Option<&Principal>) -> &'a str {
+    if member.is_some() { error.suggestion_for_a_member() } else { error.suggestion_for_a_person() }
+}
+
 fn failure(error: &ErrorEnvelope, back: Option<&str>, viewer: Viewer<'_>, more: &Markup) -> Markup {
-    // A member of a team has neither a shell on the server's machine nor, perhaps, WorkRail on their own.
-    let is_member = viewer.member.is_some();
-    let next = if is_member { error.suggestion_for_a_member() } else { error.suggestion_for_a_person() };
+    let next = next_step(error, viewer.member);
     let is_missing = matches!(error.code, ErrorCode::SessionNotFound | ErrorCode::WorkflowNotFound);
     let title = if is_missing { "Not found" } else { "Not done" };
     let body = html! {
@@ -26,7 +30,7 @@ fn failure(error: &ErrorEnvelope, back: Option<&str>, viewer: Viewer<'_>, more: 
         p { (ticked(next)) }
         p.meta {
             "Error code " code { (error.code.as_str()) }
-            @if !is_member { ": " code { "workrail explain " (error.code.as_str()) } }
+            @if viewer.member.is_none() { ": " code { "workrail explain " (error.code.as_str()) } }
         }
         @if let Some(back) = back { p { a href=(back) { "Back" } } }
         (more)

@@ -27,7 +27,7 @@ use workrail_model::time::Timestamp;
 
 pub(crate) use attention::is_shown_whole;
 pub(crate) use edit::{fragments as edit_fragments, page as edit_page};
-pub(crate) use failure::{failed, failed_form, opened, refusal_title, refused};
+pub(crate) use failure::{failed, failed_form, next_step, opened, refusal_title, refused};
 pub(crate) use layout::{Viewer, part_digest, section, whole};
 pub(crate) use login::login;
 

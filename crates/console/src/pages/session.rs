@@ -99,7 +99,7 @@ fn preferences(console: &Console, session: SessionId, runs: &[RunPreferences]) -
                 button type="submit" { "Ask for this mode" }
                 span.meta {
                     @if signs.is_some() { "Your passkey signs it." }
-                    @else { "Going further on its own needs a passkey, or a terminal." }
+                    @else { "Raising autonomy needs a passkey or a terminal." }
                 }
             }
         }

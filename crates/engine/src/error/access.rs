@@ -43,7 +43,7 @@ pub fn too_many_new_sessions(principal: &Principal) -> BoxedError {
         principal.name
     );
     let retry = Retry::RetryableAfterMs { after_ms: NEW_SESSION_RETRY_AFTER_MS };
-    let instead = "If the work has a run already, continue that one: resume_session finds it.";
+    let instead = "If the work has a run already, continue that run instead.";
     envelope(ErrorCode::StoreBusy, retry, message, Advice::repeat_soon("").for_agents(instead))
 }
 

@@ -42,6 +42,12 @@ impl Advice {
         }
     }
 
+    /// The same, if no agent should try the fix itself.
+    pub(super) fn repeat_after_the_user(fix: &str) -> Self {
+        let again = "Then send the same call again with the same arguments.";
+        Self { suggestion: format!("Tell the user: {}. {again}", clause(fix)), ..Self::repeat_after(fix) }
+    }
+
     /// Try again in a moment; `otherwise` says in whole sentences what else helps.
     pub(super) fn repeat_soon(otherwise: &str) -> Self {
         let persists = if otherwise.is_empty() { "" } else { " If it persists, tell an admin of the team." };

@@ -19,7 +19,11 @@ pub(crate) fn bundle(cause: &BundleError) -> BoxedError {
     };
     let suggestion = match kind {
         BundleErrorKind::UnsupportedVersion => "Update WorkRail, then import the bundle again.",
-        BundleErrorKind::InvalidFormat | BundleErrorKind::IntegrityFailed => {
+        BundleErrorKind::InvalidFormat => {
+            "Copy the file again from where it was made, or export the session again there. If the error stays, do not \
+             trust the bundle: no export writes this."
+        }
+        BundleErrorKind::IntegrityFailed => {
             "Copy the file again from where it was made, or export the session again there."
         }
         BundleErrorKind::MissingSnapshot | BundleErrorKind::MissingPinnedWorkflow => {

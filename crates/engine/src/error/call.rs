@@ -4,7 +4,6 @@ use serde_json::{Value, json};
 use workrail_core::decide::DecideError;
 use workrail_core::interpret::AskedProof;
 use workrail_core::label::RunLabel;
-use workrail_core::passkey::{AssertionRefusal, LogDamage};
 use workrail_core::read_run::NoSuchStep;
 use workrail_model::compiled::AcceptedValues;
 use workrail_model::error::{ErrorCode, Retry};
@@ -15,10 +14,9 @@ use workrail_model::name::{ContextKey, WorkflowId};
 use workrail_model::placeholder;
 use workrail_model::reply::NextCall;
 use workrail_model::tool::ToolName;
-use workrail_ports::passkeys::PasskeyLogError;
 use workrail_ports::workspace::{WorkspacePath, WorkspacePathError};
 
-use super::{Advice, BoxedError, advise, clause, decide, envelope, for_an_admin, invalid, sentence};
+use super::{Advice, BoxedError, advise, decide, envelope, invalid};
 use crate::approve::Question;
 use crate::request::{CheckpointWorkflow, ResumeSession};
 
@@ -261,7 +259,9 @@ pub(crate) fn nearly_named(text: &str, candidates: &[String]) -> BoxedError {
 pub(crate) fn no_words(text: &str) -> BoxedError {
     let shown: String = text.chars().filter(|c| !c.is_control()).take(80).collect();
     invalid(
-        format!("`{shown}` has no word to search for: words are letters a to z, digits, `_` and `-`."),
+        format!(
+            "`{shown}` contains no word to search for. Words consist of letters a to z, digits, `_` and `-`."
+        ),
         "Search with a word from the notes.",
     )
 }
@@ -301,65 +301,6 @@ pub(crate) fn passkey_needed(label: &str, asked: AskedProof) -> BoxedError {
     invalid(format!("Run {label} requires a passkey, so this would not count. Nothing was recorded."), next)
 }
 
-/// An assertion that is not valid proof.
-pub(crate) fn passkey_refused(refusal: AssertionRefusal) -> BoxedError {
-    invalid(
-        format!("The passkey was not accepted: {refusal}. Nothing was recorded."),
-        "Go back, load the page again and use a passkey that is listed under Settings, Passkeys.",
-    )
-}
-
-pub(crate) fn passkey_log(cause: PasskeyLogError) -> BoxedError {
-    match cause {
-        PasskeyLogError::File(cause) => invalid(
-            format!("The passkey log cannot be used: {cause}. Nothing was recorded."),
-            Advice::from("Check the owner and the permissions of the folder `keys` in the data directory.")
-                .by_an_admin(
-                    "check the owner and the permissions of the folder `keys` in the data directory",
-                ),
-        ),
-        PasskeyLogError::Changed | PasskeyLogError::Full => {
-            invalid(format!("{}. Nothing was recorded.", sentence(&cause.to_string())), "Try again.")
-        }
-    }
-}
-
-pub(crate) fn key_not_enrolled(problem: &str) -> BoxedError {
-    invalid(
-        format!("The passkey was not changed: {problem}. Nothing was recorded."),
-        "Go back, load the page again and try it again.",
-    )
-}
-
-/// A further key without the agreement of an enrolled one.
-pub(crate) fn agreement_needed() -> BoxedError {
-    invalid(
-        "A passkey is enrolled, so another one needs its agreement. Nothing was recorded.".to_owned(),
-        Advice::from(
-            "Use the enrolled passkey when the browser asks for it. If all are lost: `workrail store passkeys reset` at a \
-             terminal, which stays visible forever.",
-        )
-        .in_team(format!(
-            "Use the enrolled passkey when the browser asks for it. If all are lost: {}",
-            clause(&for_an_admin("`workrail store passkeys reset` discards all passkeys, which stays visible forever"))
-        )),
-    )
-}
-
-const RESTORE_PASSKEYS: &str = "restore it from a backup (`keys/passkeys.jsonl` in a data directory: `workrail store restore \
-                                BACKUP`; a database: `pg_restore`), or discard it with `workrail store passkeys reset` at \
-                                a terminal";
-
-/// A log that cannot be trusted.
-pub(crate) fn passkey_log_damaged(damage: &LogDamage) -> BoxedError {
-    invalid(
-        format!(
-            "The passkey log is damaged ({damage}), so no passkey can be believed. Nothing was recorded."
-        ),
-        Advice::from(format!("{}.", sentence(RESTORE_PASSKEYS))).by_an_admin(RESTORE_PASSKEYS),
-    )
-}
-
 pub(crate) fn no_reason() -> BoxedError {
     invalid(
         "A run is closed with a reason. Nothing was recorded.".to_owned(),
@@ -377,7 +318,7 @@ pub(crate) fn closed_already(label: &str, reason: &str) -> BoxedError {
 pub(crate) fn finished_already(label: &str) -> BoxedError {
     invalid(
         format!("Run {label} is complete, so there is nothing to close."),
-        "Nothing more is needed: finished runs need nobody.",
+        "Nothing to do: the run is finished.",
     )
 }
 
@@ -422,10 +363,13 @@ pub(crate) fn not_accepted(key: &ContextKey, accepts: &AcceptedValues) -> BoxedE
         AcceptedValues::Text => "text".to_owned(),
         AcceptedValues::List { .. } => "a list, as JSON".to_owned(),
     };
-    invalid(
-        format!("The answer to `{key}` must be {wanted}. Nothing was recorded."),
-        "Answer with a value of that kind.",
-    )
+    let advice = match accepts {
+        AcceptedValues::OneOf { .. } | AcceptedValues::Boolean => "Send one of the allowed values.",
+        AcceptedValues::Number | AcceptedValues::Text | AcceptedValues::List { .. } => {
+            "Send a value of that kind."
+        }
+    };
+    invalid(format!("The answer to `{key}` must be {wanted}. Nothing was recorded."), advice)
 }
 
 pub(crate) fn no_answer(key: &str) -> BoxedError {

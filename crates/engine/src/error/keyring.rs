@@ -65,10 +65,10 @@ const ENCRYPTED_REMEDY: &str = "give this machine the key that the others have: 
      lost everywhere, run `workrail store keys new --replace-encrypted`";
 
 /// Sessions exist but the keyring does not: making a new one silently would invalidate every token without a word.
-pub(crate) fn keyring_lost() -> BoxedError {
+pub(crate) fn keyring_lost(location: &str) -> BoxedError {
     unusable_keyring(
-        "the keyring `keys/keyring.json` is missing, but this data directory has sessions",
-        &remedy("keys/keyring.json"),
+        &format!("the keyring `{location}` is missing, but this store has sessions"),
+        &remedy(location),
     )
 }
 

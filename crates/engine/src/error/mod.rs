@@ -9,6 +9,7 @@ mod call;
 mod content;
 mod decision;
 mod keyring;
+mod passkey;
 mod token;
 mod upkeep;
 mod workflow;
@@ -34,6 +35,7 @@ pub(crate) use call::*;
 pub(crate) use content::*;
 pub(crate) use decision::*;
 pub(crate) use keyring::*;
+pub(crate) use passkey::*;
 pub(crate) use token::*;
 pub(crate) use upkeep::*;
 pub(crate) use workflow::*;
@@ -90,7 +92,7 @@ pub(crate) fn internal(problem: &str) -> BoxedError {
 
 /// Something that must hold and does not; it may be found after a record was made.
 pub(crate) fn broken_invariant(invariant: &str) -> BoxedError {
-    bug(format!("Internal error: this must hold and does not: {invariant}."))
+    bug(format!("Internal error: violated invariant: {invariant}."))
 }
 
 fn bug(message: String) -> BoxedError {
@@ -143,13 +145,13 @@ fn session_full(detail: &str) -> BoxedError {
 fn remedy(cause: &FsError) -> &'static str {
     match cause.kind {
         FsErrorKind::NoSpace | FsErrorKind::Quota => "Free some disk space",
-        FsErrorKind::ReadOnly => "Make the file system of the data directory writable",
+        FsErrorKind::ReadOnly => "Make the file system writable",
         FsErrorKind::PermissionDenied => {
-            "Give the user that runs WorkRail access to the named file or folder"
+            "Give the user that runs WorkRail access to the named file, and to the folder that contains it"
         }
         FsErrorKind::TooManyOpenFiles => "Close other programs or raise the limit of open files",
         FsErrorKind::WrongKind => {
-            "Something else is in the place of a file or folder. Fix what `workrail store verify` reports"
+            "A file or folder was replaced by something of another kind. Fix what `workrail store verify` reports"
         }
         FsErrorKind::NotFound
         | FsErrorKind::AlreadyExists
@@ -180,9 +182,10 @@ pub(crate) fn checks_interrupted() -> BoxedError {
     envelope(
         ErrorCode::StoreBusy,
         Retry::RetryableAfterMs { after_ms: LOCK_RETRY_AFTER_MS },
-        "The server is ending, and the checks of this step were ended with it. Nothing was recorded."
+        "The server is shutting down, and the checks of this step were stopped. Nothing was recorded."
             .to_owned(),
-        Advice::repeat_soon("The checks then run again."),
+        Advice::repeat_soon("The checks then run again.")
+            .in_team("Send the same call again in a moment. The checks then run again."),
     )
 }
 
@@ -191,6 +194,8 @@ const RECORDED_ONCE: &str = "If it was recorded, you get the recorded answer; no
 /// The disk failed when everything except the commit was written: a later call finds it recorded, or records it.
 fn uncertain(cause: &FsError) -> BoxedError {
     let mut error = io(cause);
+    // Whatever failed: the same call finds out, and completes the write (G13, G14).
+    error.retry = Retry::RetryableAfterMs { after_ms: IO_RETRY_AFTER_MS };
     error.message = format!(
         "{}: {cause}. This call may have been recorded anyway; earlier work is intact.",
         what_failed(cause)
@@ -251,18 +256,18 @@ pub fn io(cause: &FsError) -> BoxedError {
             Advice::repeat_soon(&format!("If it persists: {next}.")),
         );
     }
-    envelope(
-        ErrorCode::StoreIo,
-        retry_after(cause.kind),
-        format!("{}: {cause}. Nothing was acknowledged; earlier work is intact.", what_failed(cause)),
-        Advice::repeat_after(next),
-    )
+    let (retry, advice) = retry_after(cause.kind, next);
+    let message =
+        format!("{}: {cause}. Nothing was acknowledged; earlier work is intact.", what_failed(cause));
+    envelope(ErrorCode::StoreIo, retry, message, advice)
 }
 
 /// A missing permission stays missing until a person grants it; the other causes can end by themselves.
-fn retry_after(kind: FsErrorKind) -> Retry {
+fn retry_after(kind: FsErrorKind, fix: &str) -> (Retry, Advice) {
     match kind {
-        FsErrorKind::ReadOnly | FsErrorKind::PermissionDenied => Retry::NotRetryable,
+        FsErrorKind::ReadOnly | FsErrorKind::PermissionDenied => {
+            (Retry::NotRetryable, Advice::repeat_after_the_user(fix))
+        }
         FsErrorKind::NotFound
         | FsErrorKind::AlreadyExists
         | FsErrorKind::NoSpace
@@ -271,7 +276,9 @@ fn retry_after(kind: FsErrorKind) -> Retry {
         | FsErrorKind::WrongKind
         | FsErrorKind::TooLarge { .. }
         | FsErrorKind::Database
-        | FsErrorKind::Io => Retry::RetryableAfterMs { after_ms: IO_RETRY_AFTER_MS },
+        | FsErrorKind::Io => {
+            (Retry::RetryableAfterMs { after_ms: IO_RETRY_AFTER_MS }, Advice::repeat_after(fix))
+        }
     }
 }
 
@@ -369,6 +376,10 @@ mod tests {
         for kind in [FsErrorKind::PermissionDenied, FsErrorKind::ReadOnly] {
             let error = store(StoreError::Io(FsError { kind, ..failed_sync() }));
             assert_eq!((error.code, error.retry), (ErrorCode::StoreIo, Retry::NotRetryable), "{kind:?}");
+            assert!(error.suggestion.starts_with("Tell the user: "), "{}", error.suggestion);
+            // The write is completed by the same call, whatever failed.
+            let unknown = store(StoreError::Uncertain(FsError { kind, ..failed_sync() }));
+            assert!(matches!(unknown.retry, Retry::RetryableAfterMs { .. }), "{kind:?}");
         }
         for kind in [FsErrorKind::NoSpace, FsErrorKind::Quota, FsErrorKind::Io, FsErrorKind::Database] {
             let error = store(StoreError::Io(FsError { kind, ..failed_sync() }));
@@ -377,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn people_are_told_to_run_commands() {
+    fn advice_for_people_names_commands() {
         let errors = [
             store(StoreError::Uncertain(failed_sync())),
             store(StoreError::Io(failed_sync())),
@@ -400,7 +411,7 @@ mod tests {
     #[test]
     fn a_broken_invariant_is_not_reported_as_the_problem_and_claims_nothing_about_records() {
         let error = broken_invariant("a run has a tip");
-        assert_eq!(error.message, "Internal error: this must hold and does not: a run has a tip.");
+        assert_eq!(error.message, "Internal error: violated invariant: a run has a tip.");
         assert_eq!(error.code, ErrorCode::InternalInvariant);
         let error = internal("the saved state could not be read");
         assert_eq!(error.message, "Internal error: the saved state could not be read. Nothing was recorded.");

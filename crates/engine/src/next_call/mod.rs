@@ -9,7 +9,7 @@ mod run;
 
 use serde_json::{Map, Value, json};
 use workrail_core::label::RunLabel;
-use workrail_model::error::{ErrorCode, ErrorEnvelope};
+use workrail_model::error::{ErrorCode, ErrorEnvelope, Retry};
 use workrail_model::placeholder;
 use workrail_model::reply::NextCall;
 use workrail_model::tool::ToolName;
@@ -36,6 +36,7 @@ pub fn after(error: &ErrorEnvelope, tool: ToolName, sent: Map<String, Value>) ->
         | ErrorCode::StoreKeyringUnusable
         | ErrorCode::StoreSafeMode
         | ErrorCode::StoreAccessDenied => None,
+        ErrorCode::StoreIo if error.retry == Retry::NotRetryable => None,
         // No tool reads a bundle: people import them.
         ErrorCode::BundleInvalidFormat
         | ErrorCode::BundleUnsupportedVersion

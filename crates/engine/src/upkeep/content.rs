@@ -156,7 +156,7 @@ impl<S: Store + Upkeep> ContentRestorer<'_, S> {
             !matches!(damage, ContentError::Snapshot { .. } | ContentError::Workflow { .. });
         let Some((how, content)) = found.filter(|_| can_be_replaced) else {
             let (effect, fix) = match is_denied(&damage) {
-                true => ("What needs this content fails until it can be read.", Some(DENIED)),
+                true => ("Calls that need this content fail until it can be read.", Some(DENIED)),
                 false => (effect_of(&event.data, kind), None),
             };
             self.report.lost.push(UnrestoredContent { path, session_id, problem, effect, fix });

@@ -20,7 +20,7 @@ fn drawing(rich: &Rich, strokes: Strokes) -> String {
 }
 
 #[test]
-fn branches_and_checkpoints_are_drawn_beside_the_way_that_goes_on() {
+fn branches_and_checkpoints_are_drawn_next_to_the_current_path() {
     let rich = Rich::play("Plan.");
     insta::assert_snapshot!(drawing(&rich, Strokes::Unicode));
     insta::assert_snapshot!("ascii_drawing", drawing(&rich, Strokes::Ascii));

@@ -26,6 +26,10 @@ use super::MemoryStore;
 use crate::fixed;
 
 impl KeyringStore for MemoryStore {
+    fn location(&self) -> &'static str {
+        "memory"
+    }
+
     fn load_or_create(&self) -> Result<Keyring, KeyringError> {
         let data = &mut *self.data();
         let made = || Keyring { current: SigningKey::new(data.entropy.bytes()), previous: None };

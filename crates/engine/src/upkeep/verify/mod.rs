@@ -90,8 +90,6 @@ pub(super) const DENIED: &str = "Give the user that runs WorkRail read permissio
 
 const PASSKEY_LOG: &str = "keys/passkeys.jsonl";
 
-const KEYRING: &str = "keys/keyring.json";
-
 const RESTORE_LOG: &str = "Restore it from a backup (`workrail store restore BACKUP` for a data directory, \
                            `pg_restore` for a database), or discard it with `workrail store passkeys reset`. Until \
                            then no passkey is accepted.";
@@ -168,7 +166,7 @@ impl<S: Store + Inspection> Engine<S> {
 
     /// The signing keys are recorded data, too: without them no token that agents have is accepted.
     fn verify_keyring(&self, scope: VerifyScope, check: &mut Check<'_>) {
-        if scope != VerifyScope::All || check.is_obstructed(KEYRING) {
+        if scope != VerifyScope::All || check.is_obstructed(self.store.location()) {
             return;
         }
         let (is_damaged, newer) = match self.store.peek() {
@@ -193,7 +191,7 @@ impl<S: Store + Inspection> Engine<S> {
             && error.code == ErrorCode::StoreKeyringUnusable
         {
             let fix = newer.unwrap_or_else(|| error.suggestion_for_a_person()).to_owned();
-            check.problem(KEYRING.to_owned(), error.message, Remedy::Words(&fix));
+            check.problem(self.store.location().to_owned(), error.message, Remedy::Words(&fix));
         }
     }
 

@@ -65,9 +65,7 @@ impl Check<'_> {
         match self.challenges.once(event, checked) {
             Ok((_, origin)) => self.signed(session, event, origin),
             Err(problem) => {
-                let problem = format!(
-                    "what a passkey is said to have signed in event {index} is not proven: {problem}"
-                );
+                let problem = format!("the passkey signature in event {index} is not valid: {problem}");
                 self.problem(session.to_owned(), problem, Remedy::RestoreUnproven);
             }
         }
