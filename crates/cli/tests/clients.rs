@@ -231,8 +231,14 @@ fn a_client_that_does_not_finish_its_request_is_disconnected() {
     let http = Http::start(&home);
     let head = format!("POST /mcp HTTP/1.1\r\nHost: {}\r\n{}", http.address, http.authorization);
     let begun = Instant::now();
+    let body = request(1, "tools/list", &json!({})).to_string();
+    let whole = format!(
+        "{head}Content-Type: application/json\r\nAccept: application/json, text/event-stream\r\n\
+         Content-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
     let mut streams: Vec<TcpStream> =
-        [String::new(), head.clone(), format!("{head}Content-Length: 100\r\n\r\n{{")]
+        [String::new(), head.clone(), format!("{head}Content-Length: 100\r\n\r\n{{"), whole]
             .iter()
             .map(|sent| {
                 let mut stream = TcpStream::connect(&http.address).unwrap();
@@ -246,11 +252,15 @@ fn a_client_that_does_not_finish_its_request_is_disconnected() {
         let _ = stream.read_to_string(&mut answer);
         answer
     });
-    let [silent, half_a_head, half_a_body] = [(); 3].map(|()| answers.next().unwrap());
+    let [silent, half_a_head, half_a_body, answered] = [(); 4].map(|()| answers.next().unwrap());
     assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
     assert_eq!(silent, "");
     assert!(half_a_head.is_empty() || half_a_head.starts_with("HTTP/1.1 408"), "{half_a_head}");
     assert!(half_a_body.starts_with("HTTP/1.1 408"), "{half_a_body}");
+    assert!(
+        answered.starts_with("HTTP/1.1 200"),
+        "answered, and closed because nothing followed: {answered}"
+    );
     assert_eq!(http.post("", &start_call(1).to_string()).status, 200);
     assert!(http.end("TERM").success());
 }

@@ -177,7 +177,7 @@ fn a_damaged_session_is_compared_up_to_the_damage() {
     assert_eq!(found["a"]["health"]["health"], "corrupt_tail");
     assert_eq!(found["a"].get("nextCall"), None);
     let text = home.done(&["compare", &label(&current), "@..1"]).out;
-    assert!(text.starts_with("Damaged session: "), "{text}");
+    assert_text(&home, "compare_with_a_damaged_session", &text);
 }
 
 #[test]

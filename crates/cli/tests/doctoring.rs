@@ -143,8 +143,8 @@ fn a_folder_that_cannot_be_written_is_a_problem() {
     let sessions = home.data().join("sessions");
     std::fs::set_permissions(&sessions, std::fs::Permissions::from_mode(0o500)).unwrap();
     let (what, fix) = only(&home);
-    assert!(what.contains("cannot write to"), "{what}");
     assert!(fix.contains(sessions.to_str().unwrap()), "{fix}");
+    assert_text(&home, "doctor_with_a_folder_that_cannot_be_written", &format!("{what}\n{fix}"));
 }
 
 #[test]
@@ -168,8 +168,8 @@ fn a_foreign_folder_among_the_sessions_is_a_problem() {
     let home = home();
     started(&home);
     std::fs::create_dir(home.data().join("sessions/elsewhere")).unwrap();
-    let (what, _) = only(&home);
-    assert!(what.contains("sessions/elsewhere is not a session"), "{what}");
+    let (what, fix) = only(&home);
+    assert_text(&home, "doctor_with_a_foreign_folder_among_the_sessions", &format!("{what}\n{fix}"));
 }
 
 /// Broke: what was in the place of the folder and the session itself were both counted.
@@ -193,11 +193,11 @@ fn keys_of_a_newer_version_are_kept_and_lead_to_an_update() {
     let mut newer: Value = serde_json::from_str(&text).unwrap();
     newer["v"] = json!(2);
     std::fs::write(&keyring, newer.to_string()).unwrap();
-    let (_, fix) = only(&home);
-    assert!(fix.contains("update WorkRail"), "{fix}");
+    let (what, fix) = only(&home);
+    assert_text(&home, "doctor_with_keys_of_a_newer_version", &format!("{what}\n{fix}"));
     let said = home.run(&["store", "keys", "new", "--yes"]);
     assert_eq!(said.code, 2, "{said:?}");
-    assert!(said.err.contains("Update WorkRail"), "{said:?}");
+    assert_text(&home, "new_keys_in_place_of_those_of_a_newer_version", &said.err);
     assert_eq!(std::fs::read_to_string(&keyring).unwrap(), newer.to_string());
 }
 
@@ -209,8 +209,8 @@ fn a_link_in_the_place_of_the_keys_is_not_about_permissions() {
     std::fs::remove_file(&keyring).unwrap();
     std::os::unix::fs::symlink("/nowhere", &keyring).unwrap();
     let (what, fix) = only(&home);
-    assert!(!what.contains("accessible to others"), "{what}");
     assert!(!fix.contains("chmod"), "{fix}");
+    assert_text(&home, "doctor_with_a_link_in_the_place_of_the_keys", &format!("{what}\n{fix}"));
 }
 
 /// A pinned workflow is content: without it, the log is healthy and the run cannot continue.
@@ -222,10 +222,9 @@ fn a_lost_workflow_of_an_unfinished_run_is_a_problem() {
         std::fs::remove_file(file.unwrap().path()).unwrap();
     }
     let (what, fix) = only(&home);
-    assert!(what.starts_with("1 unfinished run needs it"), "{what}");
-    assert!(fix.contains("repair"), "{fix}");
+    assert_text(&home, "doctor_with_a_lost_workflow", &format!("{what}\n{fix}"));
     let mut client = home.client();
     let resumed = client.call("resume_session", json!({}));
     client.close();
-    assert!(resumed.text.starts_with("One run found. It cannot be continued"), "{}", resumed.text);
+    assert_text(&home, "resume_of_a_run_whose_workflow_is_lost", &resumed.text);
 }

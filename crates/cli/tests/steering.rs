@@ -2,12 +2,16 @@
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
+mod wording;
+
 use std::io::{BufRead as _, BufReader};
 use std::process::Stdio;
 
 use serde_json::{Value, json};
 use workrail_testkit::home::Home;
 use workrail_testkit::mcp_client::{McpClient, ToolReply};
+
+use wording::assert_text;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_workrail");
 
@@ -62,10 +66,10 @@ fn a_look_after_a_decision_shows_it() {
     let blocked = client.next(&first);
     assert_eq!(home.typed(&["reject", &label, "--reason", "It lacks a test."], &label).code, 0);
     let blocker = look(&mut client, &blocked)["blockers"][0].clone();
-    assert_eq!(blocker["message"], "A person rejected this step's result: It lacks a test.");
+    assert_text(&home, "blocker_after_a_rejection", blocker["message"].as_str().unwrap());
     assert_eq!(home.typed(&["approve", &label], &label).code, 0);
     let seen = look(&mut client, &blocked);
-    assert_eq!(seen["blockers"][0]["message"], "A person approved this step's result.", "{seen}");
+    assert_text(&home, "blocker_after_an_approval", seen["blockers"][0]["message"].as_str().unwrap());
     assert_eq!(client.call("continue_workflow", seen["nextCall"]["arguments"].clone()).step(), "b", "{seen}");
 }
 
@@ -88,7 +92,8 @@ fn without_a_name_the_only_waiting_run_is_meant() {
     let home = asking_home();
     let mut client = home.client();
     let nobody = home.run(&["approve"]);
-    assert_eq!((nobody.code, nobody.err.trim()), (2, "No run waits for an approval."));
+    assert_eq!(nobody.code, 2, "{nobody:?}");
+    assert_text(&home, "no_run_waits_for_an_approval", &nobody.err);
     let first = start(&mut client);
     let blocked = client.next(&first);
     assert_eq!(home.typed(&["approve"], &first.label()).code, 0, "the label is typed all the same");
@@ -115,8 +120,8 @@ fn an_answer_without_a_value_is_asked_for() {
     assert_eq!(blocked.structured["kind"], "blocked", "{}", blocked.text);
     let piped = home.run(&["answer", &label]);
     assert_eq!(piped.code, 2, "nobody can be asked: {piped:?}");
-    let said = "targetBranch: Which branch is deployed?\nAnswer with: workrail answer ";
-    assert_eq!(piped.err.trim(), format!("{said}{label} targetBranch=VALUE"));
+    assert!(piped.err.contains(&label), "{piped:?}");
+    assert_text(&home, "answer_without_a_value", &piped.err);
     let empty = home.typed(&["answer", &label], "");
     assert_ne!(empty.code, 0, "{empty:?}");
     let asked = home.typed(&["answer"], "release");
@@ -137,7 +142,8 @@ fn an_answer_needs_no_name_either() {
     client.call("continue_workflow", notes);
     home.done(&["answer", "targetBranch=main"]);
     let left = home.run(&["answer", "targetBranch=main"]);
-    assert_eq!((left.code, left.err.trim()), (2, "No run waits for an answer."));
+    assert_eq!(left.code, 2, "{left:?}");
+    assert_text(&home, "no_run_waits_for_an_answer", &left.err);
 }
 
 /// G64: a mode is changed later, pending at first, and recorded.
@@ -268,11 +274,17 @@ fn a_refused_decision_names_what_was_refused() {
     let first = start(&mut client);
     let run = first.label();
     client.next(&first);
-    for (command, what) in [("approve", "Approving"), ("reject", "Rejecting")] {
+    // This test is the program that started both the server and the terminal.
+    let name = std::fs::read_to_string("/proc/self/comm").unwrap();
+    let starter = format!("`{}` (process {})", name.trim_end(), std::process::id());
+    for command in ["approve", "reject"] {
         let without_terminal = home.run(&[command, &run]);
-        assert!(without_terminal.err.contains(&format!("{what} needs")), "{without_terminal:?}");
+        assert_eq!(without_terminal.code, 2, "{without_terminal:?}");
+        assert_text(&home, &format!("{command}_without_a_terminal"), &without_terminal.err);
         let descendant = home.typed(&[command, &run], &run);
-        assert!(descendant.out.contains(&format!("{what} is refused here")), "{descendant:?}");
+        assert_eq!(descendant.code, 2, "{descendant:?}");
+        let shown = descendant.out.replace(&starter, "`[program]` (process [id])");
+        assert_text(&home, &format!("{command}_below_the_program_that_runs_a_server"), &shown);
     }
 }
 

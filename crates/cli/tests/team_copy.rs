@@ -3,11 +3,15 @@
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
+mod wording;
+
 use serde_json::json;
 use workrail_testkit::folder::files;
 use workrail_testkit::home::Home;
 use workrail_testkit::mcp_client::ToolReply;
 use workrail_testkit::team::{Team, advance, label_of, session_of, start};
+
+use wording::assert_text;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_workrail");
 
@@ -174,7 +178,8 @@ fn a_source_without_keys_is_reported_as_such() {
         directory.done(&arguments)
     };
     let shown = copy("shown", &["--with-keys"]).out;
-    assert!(shown.contains("The source has no signing keys.") && !shown.contains("--with-keys"), "{shown}");
+    assert!(!shown.contains("--with-keys"), "{shown}");
+    assert_text(&directory, "copy_of_a_store_without_keys", &shown);
     let wanted = copy("wanted", &["--with-keys", "--json"]).json();
     let result = &wanted["result"];
     assert_eq!(
@@ -185,7 +190,7 @@ fn a_source_without_keys_is_reported_as_such() {
 }
 
 #[test]
-fn a_target_of_somebody_else_is_left_alone() {
+fn a_target_with_other_sessions_is_not_changed() {
     let Some(team) = Team::new(PROGRAM) else { return };
     let (directory, _) = with_sessions();
     let machine = team.machine();
@@ -299,7 +304,7 @@ fn signing_keys_are_encrypted_if_a_wrapping_key_is_given() {
     client.close();
     let keyed = plain.with("WORKRAIL_STORE_KEY", KEY);
     let rotated = keyed.done(&["store", "keys", "rotate", "--yes"]).out;
-    assert!(rotated.contains("started without the key"), "{rotated}");
+    assert_text(&keyed, "rotation_that_encrypts_the_keys", &rotated);
     let lengths =
         "SELECT v || ' ' || octet_length(current) || ' ' || octet_length(previous) FROM workrail.keyring";
     assert_eq!(team.cluster.sql(&team.database, lengths), "2 72 72", "nonce, key and tag");
@@ -316,12 +321,17 @@ fn signing_keys_are_encrypted_if_a_wrapping_key_is_given() {
         0,
         "keys that are not lost are not replaced"
     );
-    let doctor = keyed.run(&["doctor"]).out;
-    assert!(doctor.contains("encrypted"), "{doctor}");
+    let doctor = keyed.run(&["doctor", "--json"]).json();
+    let findings = doctor["findings"].as_array().unwrap().iter();
+    let of_store = findings.filter(|finding| finding["area"] == "store");
+    let shown: Vec<&str> = of_store.map(|finding| finding["what"].as_str().unwrap()).collect();
+    let version = team.cluster.sql(&team.database, "SHOW server_version");
+    let shown = team.plain(&shown.join("\n")).replace(&version, "[version]");
+    assert_text(&keyed, "doctor_of_a_store_with_encrypted_keys", &shown);
     let mut client = keyed.client();
     advance(&mut client, &second, "glued");
     let again = keyed.done(&["store", "keys", "rotate", "--yes"]).out;
-    assert!(!again.contains("started without the key"), "{again}");
+    assert_text(&keyed, "rotation_of_encrypted_keys", &again);
 }
 
 /// G119: on a machine without the right key, the error names the key, and the keys of the others are not replaced.
@@ -349,7 +359,7 @@ fn keys_that_this_machine_cannot_decrypt_are_replaced_only_by_name() {
     client.close();
 
     let replaced = other.done(&["store", "keys", "new", "--replace-encrypted", "--yes"]).out;
-    assert!(replaced.contains("workrail.keyring_aside, number 1"), "{replaced}");
+    assert_text(&other, "replacement_of_encrypted_keys", &replaced);
     assert_eq!(team.cluster.sql(&team.database, "SELECT count(*) FROM workrail.keyring_aside"), "1");
     assert_eq!(keyed.run(&["store", "keys", "show"]).code, 1, "the others lost them");
     assert_eq!(other.run(&["store", "keys", "new", "--replace-encrypted", "--yes"]).code, 2, "usable");
@@ -380,6 +390,25 @@ fn a_token_of_the_lost_period_for_a_kept_step_only_adds_a_branch() {
     let report = machine.done(&["report", &label_of(&first)]).out;
     assert!(report.contains("the lid is cracked") && report.contains("riveted"), "{report}");
     assert_eq!(machine.done(&["store", "verify", "--json"]).json()["counts"]["problems"], 0);
+}
+
+/// docs/team.md says so: after a restore, tokens that were revoked since must be revoked again.
+#[test]
+fn a_token_that_was_revoked_after_a_backup_is_valid_in_its_restored_copy() {
+    let Some(team) = Team::new(PROGRAM) else { return };
+    let machine = team.machine();
+    let made = machine.done(&["team", "token", "create", "ci-bot", "--role", "agent", "--json"]).json();
+    let dump = team.cluster.dump(&team.database);
+    let revoked = |machine: &Home| {
+        let listed = machine.done(&["team", "token", "list", "--json"]).json();
+        listed["tokens"][0]["revokedAt"].is_string()
+    };
+    machine.done(&["team", "token", "revoke", made["id"].as_str().unwrap()]);
+    assert!(revoked(&machine));
+    let restored = team.on(team.cluster.restored(&dump)).machine();
+    assert!(!revoked(&restored));
+    restored.done(&["team", "token", "revoke", made["id"].as_str().unwrap()]);
+    assert!(revoked(&restored));
 }
 
 /// A restored backup has lost some history: its tokens advance nothing that replaced it.

@@ -310,6 +310,20 @@ fn figure_the_rest_of_the_team_guide() {
     }
 }
 
+#[test]
+fn the_unit_of_the_guide_starts_a_server_with_options_that_exist() {
+    let page = page();
+    let (_, unit) = page.split_once("\nExecStart=/usr/local/bin/workrail ").unwrap();
+    let command = unit.replace("\\\n", " ");
+    let mut arguments: Vec<&str> = command.lines().next().unwrap().split_whitespace().collect();
+    assert_eq!(arguments[0], "serve");
+    // An unknown option is refused before the help is shown.
+    arguments.push("--help");
+    assert_eq!(Home::new(env!("CARGO_BIN_EXE_workrail")).run(&arguments).code, 0, "{arguments:?}");
+    arguments.insert(1, "--listen-on");
+    assert_eq!(Home::new(env!("CARGO_BIN_EXE_workrail")).run(&arguments).code, 2, "{arguments:?}");
+}
+
 /// The command that makes the certificate of a trial.
 fn certificate(page: &str) -> String {
     let ten = chapter(page, TEN_MINUTES);

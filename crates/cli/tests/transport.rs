@@ -88,17 +88,17 @@ fn invalid_json_is_answered_and_the_next_line_is_read() {
             server.open();
         }
         let deep = format!("{}1{}", "[".repeat(200), "]".repeat(200));
-        for (arguments, reason) in [
-            (r#"{"workflowId":"\ud800"}"#, "hex escape"),
-            (r#"{"workflowId":"x","context":{"n":1e400}}"#, "out of range"),
-            (&format!(r#"{{"workflowId":"x","context":{{"n":{deep}}}}}"#), "nested deeper than 64"),
+        for (arguments, name) in [
+            (r#"{"workflowId":"\ud800"}"#, "message_with_half_a_character"),
+            (r#"{"workflowId":"x","context":{"n":1e400}}"#, "message_with_a_number_out_of_range"),
+            (&format!(r#"{{"workflowId":"x","context":{{"n":{deep}}}}}"#), "message_nested_too_deeply"),
         ] {
             server.say(format!(
                 r#"{{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{{"name":"start_workflow","arguments":{arguments}}}}}"#
             ));
             let answer = server.hear();
             assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!(7), &json!(-32600)), "{answer}");
-            assert!(answer["error"]["message"].as_str().unwrap().contains(reason), "{answer}");
+            assert_text(&home, name, answer["error"]["message"].as_str().unwrap());
         }
         for bytes in [&b"{\"jsonrpc\":"[..], b"\xff\xfe", b"\xef\xbb\xbf{}", b"Content-Length: 5"] {
             server.say(bytes);

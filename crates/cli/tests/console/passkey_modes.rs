@@ -19,12 +19,17 @@ fn control(stage: &Stage) -> PathBuf {
     stage.home.data().join("sessions").join(session_id(&stage.blocked)).join("control.json")
 }
 
-/// Raises the session's mode in the console, with the user's key.
-fn raise(stage: &mut Stage) {
+/// A form that raises the session's mode in the console, signed by the user's key, and its address.
+fn signed_mode(stage: &mut Stage) -> (String, FormFields) {
     let path = format!("/session/{}/prefer", session_id(&stage.blocked));
     let token = stage.console.page(&format!("/session/{}", session_id(&stage.blocked))).field("token");
     let mut form: FormFields = vec![("token", token), ("mode", NEVER_STOP.to_owned())];
     form.extend(stage.key.sign(&stage.console.asked(&path, &form), &stage.console.origin()));
+    (path, form)
+}
+
+fn raise(stage: &mut Stage) {
+    let (path, form) = signed_mode(stage);
     let raised = stage.console.post(&path, &encoded(&form));
     assert_eq!(raised.status, 303, "{raised:?}");
 }
@@ -73,6 +78,22 @@ fn a_mode_allowed_by_a_passkey_passes_the_gate_and_its_assertion_is_recorded() {
     assert_text(&stage.home, "log_of_a_mode_with_a_passkey", &stage.home.done(&["log", &stage.run]).out);
     let report = stage.home.done(&["report", &stage.run]).out;
     assert_text(&stage.home, "report_of_a_mode_with_a_passkey", &report);
+}
+
+#[test]
+fn a_mode_change_refused_by_a_busy_session_does_not_use_up_the_assertion() {
+    let mut stage = stage();
+    let (path, form) = signed_mode(&mut stage);
+    let lock = stage.home.data().join("sessions").join(session_id(&stage.blocked)).join(".lock");
+    let lock = fs::File::open(lock).unwrap();
+    lock.lock().unwrap();
+    let refused = stage.console.post(&path, &encoded(&form));
+    assert_eq!(refused.status, 503, "{refused:?}");
+    drop(lock);
+    let raised = stage.console.post(&path, &encoded(&form));
+    assert_eq!(raised.status, 303, "the same assertion: {raised:?}");
+    let again = stage.console.post(&path, &encoded(&form));
+    assert_eq!(again.status, 409, "it was used: {again:?}");
 }
 
 #[test]

@@ -278,7 +278,7 @@ fn variants(file: &str, name: &str) -> Vec<String> {
 /// Whoever adds a form decides here which roles may send it.
 #[test]
 fn every_form_has_a_row() {
-    let source = source("routes.rs");
+    let source = source("request.rs");
     let (_, rest) = source.split_once("async fn post(").unwrap();
     let (post, _) = rest.split_once("\n    }\n").unwrap();
     let parsed: BTreeSet<&str> = post

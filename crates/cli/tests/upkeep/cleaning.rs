@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use serde_json::json;
 
 use crate::scene::{advance, content, finished, home, session, session_dir, start, unfinished};
+use crate::wording::assert_text;
 
 #[test]
 fn a_healthy_store_is_verified_with_counts() {
@@ -32,30 +33,27 @@ fn a_healthy_store_is_verified_with_counts() {
 #[test]
 fn every_kind_of_damage_is_named_with_its_fix() {
     let home = home();
-    let (first, second) = (finished(&home), unfinished(&home));
+    let first = finished(&home);
     let data = home.data();
-    for (folder, problem) in [
-        ("snapshots", "does not match its digest"),
-        ("blobs", "is missing"),
-        ("workflows/pinned", "is missing"),
-    ] {
+    let mut told = Vec::new();
+    for (folder, is_lost) in [("snapshots", false), ("blobs", true), ("workflows/pinned", true)] {
         let path = std::fs::read_dir(data.join(folder)).unwrap().next().unwrap().unwrap().path();
         let sound = std::fs::read(&path).unwrap();
-        match problem {
-            "is missing" => std::fs::remove_file(&path).unwrap(),
-            _ => std::fs::write(&path, "{}").unwrap(),
+        match is_lost {
+            true => std::fs::remove_file(&path).unwrap(),
+            false => std::fs::write(&path, "{}").unwrap(),
         }
         let said = home.run(&["store", "verify", "--json"]);
         assert_eq!(said.code, 1, "{folder}: {said:?}");
         let problems = said.json()["problems"].clone();
-        let told = problems.as_array().unwrap().iter().any(|told| {
-            told["subject"].as_str().unwrap().starts_with(folder)
-                && told["problem"].as_str().unwrap().contains(problem)
-                && told["fix"].is_string()
-        });
-        assert!(told, "{folder}: {problems}");
+        assert_eq!(problems.as_array().map(Vec::len), Some(1), "{folder}: {problems}");
+        let words = ["subject", "problem", "fix"].map(|name| problems[0][name].as_str().unwrap());
+        assert!(words[0].starts_with(folder), "{folder}: {problems}");
+        told.push(words.join("\n"));
         std::fs::write(&path, sound).unwrap();
     }
+    assert_text(&home, "verify_of_damaged_content", &told.join("\n\n"));
+    let second = unfinished(&home);
     std::fs::write(data.join("blobs/.tmp-left-0"), "x").unwrap();
     let noted = home.run(&["store", "verify", "--json"]);
     assert_eq!(noted.code, 0, "a leftover is no problem");

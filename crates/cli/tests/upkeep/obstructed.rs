@@ -128,7 +128,7 @@ fn a_missing_write_permission_needs_a_person_and_then_the_same_command_succeeds(
     let events = copy.data().join("sessions").join(session(&run)).join("events");
     fs::set_permissions(&events, fs::Permissions::from_mode(0o500)).unwrap();
     let close = ["close", &label(&run), "--reason", "it is not needed", "--json"];
-    let refused = copy.run(&close).json();
+    let refused = copy.run(&close).json()["error"].clone();
     assert_eq!((&refused["code"], &refused["retry"]["kind"]), (&json!("STORE_IO"), &json!("not_retryable")));
     let said =
         format!("{}\n{}", refused["message"].as_str().unwrap(), refused["suggestion"].as_str().unwrap());
@@ -165,6 +165,21 @@ fn unreadable_files_need_a_permission_and_not_a_repair() {
         assert!(!doctor.out.contains("workrail store repair"), "{name}: {doctor:?}");
         allow(&path);
     }
+}
+
+/// Broke: the named folder was `events`, whose permissions were right.
+#[test]
+fn an_unreadable_folder_of_a_session_is_named() {
+    let home = home();
+    let run = finished(&home);
+    let (copy, id) = (Copied::of(&home), session(&run));
+    let folder = copy.data().join("sessions").join(&id);
+    deny(&folder);
+    let found = problem(&copy.run(&["store", "verify", "--json"]), &id);
+    allow(&folder);
+    let said = format!("{}\n{}", found["problem"].as_str().unwrap(), found["fix"].as_str().unwrap());
+    assert_text(&home, "denied_folder_of_a_session", &said.replace(&id, "ID"));
+    assert_eq!(copy.run(&["store", "verify"]).code, 0);
 }
 
 /// Broke: `verify` advised a repair that cannot recompute a stored reply, although only a permission was missing.

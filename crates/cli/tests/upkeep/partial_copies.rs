@@ -10,6 +10,7 @@ use workrail_testkit::mcp_client::ToolReply;
 
 use crate::reading::Copied;
 use crate::scene::{content, finished, home, run, session, session_dir, unfinished};
+use crate::wording::assert_text;
 
 fn deny(path: &Path) {
     fs::set_permissions(path, fs::Permissions::from_mode(0o000)).unwrap();
@@ -21,6 +22,7 @@ fn allow(path: &Path) {
 
 /// A store with three sessions, owned by a user without privileges, and its backup.
 struct Scene {
+    home: Home,
     copy: Copied,
     ids: Vec<String>,
     backup: PathBuf,
@@ -32,7 +34,7 @@ impl Scene {
         let ids = (0..3).map(|_| session(&finished(&home))).collect();
         let copy = Copied::of(&home);
         let backup = copy.data().with_file_name("backup");
-        let scene = Self { copy, ids, backup };
+        let scene = Self { home, copy, ids, backup };
         assert_eq!(scene.run("backup").code, 0);
         scene
     }
@@ -58,6 +60,11 @@ fn only_problem(said: &CommandRun) -> Value {
     result["problems"][0].clone()
 }
 
+/// What is wrong, and what to do about it.
+fn words(problem: &Value) -> String {
+    ["problem", "fix"].map(|name| problem[name].as_str().unwrap()).join("\n")
+}
+
 /// Broke: nothing was restored, and the advice was about the other folder.
 #[test]
 fn an_unreadable_session_of_the_store_does_not_stop_a_restore() {
@@ -70,8 +77,7 @@ fn an_unreadable_session_of_the_store_does_not_stop_a_restore() {
     allow(&scene.in_store(0));
     let problem = only_problem(&restored);
     assert_eq!(problem["subject"], *scene.ids[0], "{problem}");
-    let fix = problem["fix"].as_str().unwrap();
-    assert!(fix.contains("chmod") && fix.contains("in the data directory"), "{problem}");
+    assert_text(&scene.home, "restore_with_an_unreadable_session_of_the_store", &words(&problem));
     assert_eq!(restored.json()["result"]["sessions"]["added"], 2, "{restored:?}");
     assert!(scene.in_store(1).exists() && scene.in_store(2).exists());
 }
@@ -79,7 +85,9 @@ fn an_unreadable_session_of_the_store_does_not_stop_a_restore() {
 /// Broke: every later backup failed.
 #[test]
 fn an_unusable_session_of_the_backup_does_not_stop_a_backup() {
-    for is_denied in [true, false] {
+    for (is_denied, name) in
+        [(true, "backup_over_an_unreadable_session"), (false, "backup_over_a_link_in_place_of_a_session")]
+    {
         let scene = Scene::new();
         fs::remove_dir_all(scene.in_backup(1)).unwrap();
         if is_denied {
@@ -94,9 +102,7 @@ fn an_unusable_session_of_the_backup_does_not_stop_a_backup() {
         }
         let problem = only_problem(&backed_up);
         assert_eq!(problem["subject"], *scene.ids[0], "{problem}");
-        let fix = problem["fix"].as_str().unwrap();
-        let advice = if is_denied { "chmod" } else { "is a link" };
-        assert!(fix.contains(advice) && fix.contains("in the backup"), "{problem}");
+        assert_text(&scene.home, name, &words(&problem));
         assert!(scene.in_backup(1).join("manifest.jsonl").exists());
     }
 }
@@ -134,8 +140,7 @@ fn an_unreadable_manifest_in_the_backup_needs_a_permission() {
     fs::remove_dir_all(scene.in_store(0)).unwrap();
     deny(&scene.in_backup(0).join("manifest.jsonl"));
     let problem = only_problem(&scene.run("restore"));
-    let fix = problem["fix"].as_str().unwrap();
-    assert!(fix.contains("chmod") && fix.contains("in the backup"), "{problem}");
+    assert_text(&scene.home, "restore_of_an_unreadable_manifest", &words(&problem));
     assert!(!scene.in_store(0).exists());
 }
 
@@ -153,7 +158,7 @@ fn a_backup_keeps_keys_that_the_store_lost() {
     fs::remove_file(&keyring).unwrap();
     let said = home.run(&["store", "backup", place]);
     assert_eq!(said.code, 1, "{said:?}");
-    assert!(said.out.contains("keys/keyring.json") && !said.out.contains("not included"), "{said:?}");
+    assert_text(&home, "backup_of_a_store_that_lost_its_keys", &said.out.replace(place, "BACKUP"));
 
     assert_eq!(home.run(&["store", "keys", "new", "--yes"]).code, 0);
     let said = home.run(&["store", "backup", place]);
@@ -250,7 +255,7 @@ fn a_restore_keeps_a_completed_write_that_waits_to_be_committed() {
             assert_eq!(restored.code, 0, "{restored:?}");
             let change = &restored.json()["result"]["changes"][0];
             assert_eq!(change["sessionId"], *id, "{change}");
-            assert_eq!(change["why"], "The store and the backup have different histories of it.");
+            assert_text(&home, "restore_of_a_session_with_another_history", change["why"].as_str().unwrap());
         }
         // The next writer commits it.
         assert_eq!(home.run(&["store", "repair", &id, "--yes"]).code, 0);

@@ -12,6 +12,7 @@ use workrail_testkit::mcp_client::ToolReply;
 use workrail_testkit::skipped::skip;
 
 use crate::scene::{PROGRAM, advance, finished, home, label, session, session_dir, start, unfinished};
+use crate::wording::assert_text;
 
 fn is_root() -> bool {
     User::find() != User::Ourselves
@@ -172,7 +173,9 @@ fn reading_works_on_a_read_only_copy() {
     let problems: Vec<&Value> =
         said["findings"].as_array().unwrap().iter().filter(|finding| finding["level"] == "problem").collect();
     assert_eq!(problems.len(), 1, "{said}");
-    assert!(problems[0]["what"].as_str().unwrap().contains("cannot write to"), "{said}");
+    let [what, fix] = ["what", "fix"].map(|name| problems[0][name].as_str().unwrap());
+    let text = format!("{what}\n{fix}").replace(copy.data().to_str().unwrap(), "DATA");
+    assert_text(&home, "doctor_of_a_read_only_copy", &text);
     assert_eq!(tree(&copy.data()), before, "something was written");
     copy.chmod("u+w");
 }
