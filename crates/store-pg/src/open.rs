@@ -185,7 +185,7 @@ impl PgStore {
     }
 
     /// Like `within`, but the transaction of a session that this thread holds stays open. What `work` writes is then
-    /// committed by the session's next append, and rolled back without one.
+    /// committed by the session's next write, and rolled back without one.
     pub(crate) fn with_session<T>(
         &self,
         purpose: Purpose,

@@ -74,7 +74,7 @@ struct LogChange {
 
 impl PgStore {
     /// Changes the log under the lock. If this thread holds a session, the change is committed by the session's next
-    /// append; otherwise at once.
+    /// write; otherwise at once.
     fn change_passkeys(
         &self,
         change: impl FnOnce(StoredPasskeys) -> Result<LogChange, PasskeyLogError>,

@@ -178,12 +178,14 @@ fn an_index_that_a_newer_server_raises_meanwhile_is_not_used() {
          UPDATE workrail.index_version SET version = {}; DELETE FROM workrail.indexed_term; COMMIT",
         VERSION + 1
     );
+    let question = IndexQuery { terms: vec![1], ..IndexQuery::default() };
+    assert!(store.query_index(VERSION, &question).is_some());
     std::thread::scope(|scope| {
         let raising = scope.spawn(|| database.cluster.sql(&database.name, &raise));
-        while database.cluster.count(&database.name, &format!("SELECT count(*) {locks} AND granted")) == 0 {
+        let granted = format!("SELECT count(*) {locks} AND granted");
+        while !raising.is_finished() && database.cluster.count(&database.name, &granted) == 0 {
             std::thread::yield_now();
         }
-        let question = IndexQuery { terms: vec![1], ..IndexQuery::default() };
         assert_eq!(store.query_index(VERSION, &question), None);
         raising.join().unwrap();
     });

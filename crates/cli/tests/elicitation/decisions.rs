@@ -75,6 +75,7 @@ fn a_rejection_reason_in_the_chat_reaches_the_agent() {
     let answer = accept(json!({ "decision": "reject", "reason": "Keep the old table until Monday" }));
     let (_, reply) = client.call_and_answer("continue_workflow", &submitted, &answer);
     assert_text(&home, "reply_after_a_rejection_in_the_chat", reply["text"].as_str().unwrap());
+    assert_eq!(reply["blockers"][0]["decision"], "rejected", "{reply}");
     let decisions = recorded(&home, label(&reply), "approval_recorded");
     assert_eq!(
         (&decisions[0]["decision"], &decisions[0]["note"], &decisions[0]["channel"]),

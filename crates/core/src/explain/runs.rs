@@ -80,8 +80,8 @@ pub(super) fn blocker(code: BlockerCode) -> Explanation {
         BlockerCode::StorageCorruptionDetected => (
             "Stored data does not match its digest.",
             "Nothing may continue from data that cannot be trusted. WorkRail reports it with the error `SESSION_CORRUPT` and \
-             records nothing; this code can only come from a log that another program wrote. \
-             No version reports it.",
+             records nothing. No version of WorkRail reports this code: it can only come from a log that another program \
+             wrote.",
             "Run `workrail store verify`, then follow what it says.",
         ),
         BlockerCode::UserOnlyDependency => (

@@ -167,7 +167,7 @@ fn decision_finding(
     };
     let pointer = BlockerPointer::WorkflowStep { step_id: step.step_id.clone() };
     let fix = after_decision(approval, asked, site);
-    user_finding(dependency.reason, pointer, &message, &fix, Some(decision_state(approval, asked, site)))
+    user_finding(dependency.reason, pointer, &message, &fix, Some(decision_state(approval, asked)))
 }
 
 fn approval_finding(
@@ -181,17 +181,15 @@ fn approval_finding(
         pointer,
         &approval_message(approval),
         &after_decision(approval, asked, site),
-        Some(decision_state(approval, asked, site)),
+        Some(decision_state(approval, asked)),
     )
 }
 
-fn decision_state(approval: ApprovalState<'_>, asked: AskedProof, site: &AgentSite) -> PersonDecision {
-    match (approval, asked, site) {
-        (ApprovalState::Rejected { .. }, _, _) => PersonDecision::Rejected,
-        (_, AskedProof::Passkey | AskedProof::PasskeyToEnrol, AgentSite::Local) => {
-            PersonDecision::AwaitedInConsole
-        }
-        (_, AskedProof::Any, _) | (_, _, AgentSite::Remote { .. }) => PersonDecision::Awaited,
+fn decision_state(approval: ApprovalState<'_>, asked: AskedProof) -> PersonDecision {
+    match (approval, asked) {
+        (ApprovalState::Rejected { .. }, _) => PersonDecision::Rejected,
+        (_, AskedProof::Passkey | AskedProof::PasskeyToEnrol) => PersonDecision::AwaitedInConsole,
+        (_, AskedProof::Any) => PersonDecision::Awaited,
     }
 }
 

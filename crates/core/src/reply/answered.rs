@@ -4,7 +4,7 @@
 //! The recorded reply is unchanged: a replay returns that one (G30).
 
 use serde_json::{Map, Value, json};
-use workrail_model::blocker::{Blocker, BlockerPointer};
+use workrail_model::blocker::{Blocker, BlockerPointer, PersonDecision};
 use workrail_model::limits::SUMMARY_BYTES_MAX;
 use workrail_model::placeholder;
 use workrail_model::preferences::NextIntent;
@@ -31,10 +31,10 @@ pub struct AnsweredReply {
 }
 
 /// `None` if the blocked reply has no call to continue with: then it is sent as it is.
-pub fn answered(first_part: &str, blocked: ReplyBody, said: &[UserReply]) -> Option<AnsweredReply> {
+pub fn answered(first_part: &str, blocked: ReplyBody, answers: &[UserReply]) -> Option<AnsweredReply> {
     let mut body = blocked;
     let mut arguments = body.next_call.take()?.arguments;
-    for reply in said {
+    for reply in answers {
         match reply {
             UserReply::Answered(values) => {
                 body.blockers
@@ -46,14 +46,15 @@ pub fn answered(first_part: &str, blocked: ReplyBody, said: &[UserReply]) -> Opt
                 for blocker in body.blockers.iter_mut().filter(|blocker| asked_key(blocker).is_none()) {
                     blocker.message = BoundedText::clip(&rejection(reason.as_deref()));
                     blocker.suggested_fix = Some(BoundedText::clip(AFTER_REJECTION));
+                    blocker.decision = Some(PersonDecision::Rejected);
                 }
                 arguments.insert("output".to_owned(), json!({ "notesMarkdown": placeholder::STEP_NOTES }));
             }
         }
     }
-    let was_rejected = said.iter().any(|reply| matches!(reply, UserReply::Rejected { .. }));
+    let was_rejected = answers.iter().any(|reply| matches!(reply, UserReply::Rejected { .. }));
     let waits = !was_rejected && !body.blockers.is_empty();
-    let news: Vec<String> = said.iter().map(news).collect();
+    let news: Vec<String> = answers.iter().map(news).collect();
     let news = news.join("\n");
     let header = first_part.lines().next().unwrap_or_default();
     let mut parts = vec![format!("{header}\n\n{news}")];
@@ -72,7 +73,7 @@ pub fn answered(first_part: &str, blocked: ReplyBody, said: &[UserReply]) -> Opt
 }
 
 const AFTER_REJECTION: &str =
-    "Change the result as they say and send it with the call below. They are asked again.";
+    "Change the result as they say and send it with the call below. The user is then asked again.";
 
 /// The context key of a question; a blocker without one waits for a decision.
 fn asked_key(blocker: &Blocker) -> Option<&str> {
@@ -105,8 +106,8 @@ fn rejection(reason: Option<&str>) -> String {
     }
 }
 
-fn news(said: &UserReply) -> String {
-    match said {
+fn news(answer: &UserReply) -> String {
+    match answer {
         UserReply::Answered(values) => {
             let mut text = String::from("The user answered in the chat:");
             for (key, value) in values {

@@ -147,7 +147,7 @@ fn remedy(cause: &FsError) -> &'static str {
         FsErrorKind::NoSpace | FsErrorKind::Quota => "Free some disk space",
         FsErrorKind::ReadOnly => "Make the file system writable",
         FsErrorKind::PermissionDenied => {
-            "Give the user that runs WorkRail access to the named file, and to the folder that contains it"
+            "Give the account that runs WorkRail access to the named file, and to the folder that contains it"
         }
         FsErrorKind::TooManyOpenFiles => "Close other programs or raise the limit of open files",
         FsErrorKind::WrongKind => {
@@ -194,13 +194,14 @@ const RECORDED_ONCE: &str = "If it was recorded, you get the recorded answer; no
 /// The disk failed when everything except the commit was written: a later call finds it recorded, or records it.
 fn uncertain(cause: &FsError) -> BoxedError {
     let mut error = io(cause);
+    let (_, advice) = retry_after(cause.kind, remedy(cause));
     // Whatever failed: the same call finds out, and completes the write (G13, G14).
     error.retry = Retry::RetryableAfterMs { after_ms: IO_RETRY_AFTER_MS };
     error.message = format!(
         "{}: {cause}. This call may have been recorded anyway; earlier work is intact.",
         what_failed(cause)
     );
-    advise(&mut error, Advice::repeat_after(remedy(cause)).for_agents(RECORDED_ONCE));
+    advise(&mut error, advice.for_agents(RECORDED_ONCE));
     error.details = Some(json!({ "outcome": "unknown", "fix": remedy(cause) }));
     error
 }

@@ -173,7 +173,16 @@ impl<'a, F: FileSystem> BackupCopier<'a, F> {
             }
         };
         let events = match change {
-            SessionChange::Left(_) => known.as_ref().map_or(0, AttestedLog::event_count),
+            SessionChange::Left(_) => match step {
+                // A writer was first, so the target has more than what was read before its lock.
+                CopyStep::Extend | CopyStep::Replace => {
+                    let now = AttestedLog::read(self.target.fs(), session).map_err(target)?;
+                    now.as_ref().map_or(0, AttestedLog::event_count)
+                }
+                CopyStep::Add | CopyStep::Unchanged | CopyStep::Skip(_) => {
+                    known.as_ref().map_or(0, AttestedLog::event_count)
+                }
+            },
             SessionChange::Added
             | SessionChange::Extended
             | SessionChange::Unchanged

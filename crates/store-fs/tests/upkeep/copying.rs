@@ -173,9 +173,12 @@ fn a_restore_does_not_replace_a_first_write_that_was_committed_meanwhile() {
     disk.interfere(within(session, ".lock"), 1, move |fs| {
         append_unseen_plan(fs.clone(), session, 7);
     });
-    assert_eq!(restored(&store, &backup), SessionChange::Left(SkipReason::TargetHasMore));
+    let options = RestoreOptions { only: None, dry_run: false };
+    let report = store.restore_from(&backup, options, &mut |_, _| {}).unwrap();
     assert!(disk.is_over());
     let (kept, earlier) = (store.read(session, None).unwrap(), backup.read(session, None).unwrap());
+    assert_eq!(report.sessions[0].change, SessionChange::Left(SkipReason::TargetHasMore));
+    assert_eq!(report.sessions[0].events, kept.events.len() as u64);
     assert!(kept.events.len() > earlier.events.len() && kept.events.starts_with(&earlier.events));
 }
 
