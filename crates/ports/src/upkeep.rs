@@ -115,6 +115,18 @@ pub enum StrayKind {
     Unknown,
 }
 
+/// What an obstacle prevents.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ObstacleReach {
+    /// The use of the whole store.
+    Store,
+    Session(SessionId),
+    /// The use of one piece of content: sessions that do not need it are intact.
+    ContentFile,
+    /// New records only: what is recorded can be read.
+    NewRecords,
+}
+
 /// Something in the data directory that prevents WorkRail from reading or writing there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Obstacle {
@@ -122,6 +134,7 @@ pub struct Obstacle {
     pub path: String,
     pub problem: &'static str,
     pub fix: String,
+    pub reach: ObstacleReach,
 }
 
 /// An event that a repair drops, as far as it can still be read.

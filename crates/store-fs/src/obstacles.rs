@@ -5,7 +5,7 @@ use std::time::Duration;
 use workrail_model::id::SessionId;
 use workrail_model::plan::AttachmentKind;
 use workrail_ports::file_system::{FileKind, FileSystem, FsErrorKind, LockMode, RelPath};
-use workrail_ports::upkeep::Obstacle;
+use workrail_ports::upkeep::{Obstacle, ObstacleReach};
 
 use crate::layout;
 
@@ -27,12 +27,15 @@ pub(crate) fn all<F: FileSystem>(fs: &F) -> Vec<Obstacle> {
             fix: "Move the folder back into the data directory, or run `workrail store restore BACKUP`. Start no run and \
                   no server before that: they create an empty folder, and then `workrail store gc` deletes the content."
                 .to_owned(),
+            reach: ObstacleReach::Store,
         });
     }
     let entries = fs.list(&layout::sessions()).unwrap_or_default();
     let named = entries.iter().filter_map(|entry| Some((entry.kind, SessionId::parse(&entry.name).ok()?)));
     let (folders, others): (Vec<_>, Vec<_>) = named.partition(|(kind, _)| *kind == FileKind::Directory);
-    let in_place_of = |folder, session| in_place_of_folder(&folder, &format!(" {session}"));
+    let in_place_of = |folder, session| {
+        in_place_of_folder(&folder, &format!(" {session}"), ObstacleReach::Session(session))
+    };
     found.extend(others.into_iter().map(|(_, session)| in_place_of(layout::session(session), session)));
     let events = folders.iter().map(|(_, session)| (layout::events(*session), *session));
     let is_other = |path: &RelPath| fs.stat(path).is_ok_and(|stat| stat.kind != FileKind::Directory);
@@ -41,21 +44,24 @@ pub(crate) fn all<F: FileSystem>(fs: &F) -> Vec<Obstacle> {
     found.extend(layout::CONTENT_KINDS.into_iter().flat_map(|kind| links_to_content(fs, kind)));
     found
         .extend([layout::activity(), layout::activity_reserved()].iter().filter_map(|file| denied(fs, file)));
-    let session_locks = folders.into_iter().map(|(_, session)| layout::session_lock(session));
+    let session_locks = folders
+        .into_iter()
+        .map(|(_, session)| (layout::session_lock(session), ObstacleReach::Session(session)));
     let locks = [layout::store_lock(), layout::import_lock(), layout::backup_lock()];
-    found.extend(locks.into_iter().chain(session_locks).filter_map(|lock| lock_obstacle(fs, &lock)));
+    let locks = locks.map(|lock| (lock, ObstacleReach::Store)).into_iter().chain(session_locks);
+    found.extend(locks.filter_map(|(lock, reach)| lock_obstacle(fs, &lock, reach)));
     found
 }
 
 /// Something else has the name of a folder of ours. It is not followed: a link may lead anywhere. `restored` names what
 /// of a backup brings the folder back.
-fn in_place_of_folder(folder: &RelPath, restored: &str) -> Obstacle {
+fn in_place_of_folder(folder: &RelPath, restored: &str, reach: ObstacleReach) -> Obstacle {
     let path = folder.to_string();
     let fix = format!(
         "If `{path}` is a link, replace it with the folder that it leads to. Otherwise move it out of the data directory, then \
          run `workrail store restore BACKUP{restored}`."
     );
-    Obstacle { path, problem: IN_PLACE_OF_FOLDER, fix }
+    Obstacle { path, problem: IN_PLACE_OF_FOLDER, fix, reach }
 }
 
 /// Links and pipes with the names of content files. What a link leads to may be intact.
@@ -69,7 +75,8 @@ fn links_to_content<F: FileSystem>(fs: &F, kind: AttachmentKind) -> Vec<Obstacle
             "If `{path}` is a link, replace it with the file that it leads to. Otherwise move it out of the data directory, \
              then run `workrail store restore BACKUP`."
         );
-        Obstacle { path, problem: "a link or a pipe is in the place of this file", fix }
+        let problem = "a link or a pipe is in the place of this file";
+        Obstacle { path, problem, fix, reach: ObstacleReach::ContentFile }
     };
     digests.map(obstacle).collect()
 }
@@ -83,6 +90,7 @@ fn denied<F: FileSystem>(fs: &F, path: &RelPath) -> Option<Obstacle> {
         ),
         path: path.to_string(),
         problem: "this user may not use this file",
+        reach: ObstacleReach::NewRecords,
     })
 }
 
@@ -102,7 +110,7 @@ pub(crate) fn folder_obstacle<F: FileSystem>(fs: &F, folder: &RelPath) -> Option
     let path = folder.to_string();
     match fs.stat(folder) {
         Ok(stat) if stat.kind != FileKind::Directory => {
-            return Some(in_place_of_folder(folder, ""));
+            return Some(in_place_of_folder(folder, "", ObstacleReach::Store));
         }
         Ok(_) => {}
         Err(error) if error.kind != FsErrorKind::PermissionDenied => return None,
@@ -116,15 +124,17 @@ pub(crate) fn folder_obstacle<F: FileSystem>(fs: &F, folder: &RelPath) -> Option
         fix: fix(),
         path: path.clone(),
         problem: "this user may not use this folder",
+        reach: ObstacleReach::Store,
     })
 }
 
-fn lock_obstacle<F: FileSystem>(fs: &F, lock: &RelPath) -> Option<Obstacle> {
+fn lock_obstacle<F: FileSystem>(fs: &F, lock: &RelPath, reach: ObstacleReach) -> Option<Obstacle> {
     let path = lock.to_string();
     if fs.stat(lock).ok()?.kind != FileKind::Regular {
         let fix =
             format!("Move `{path}` out of the data directory; the next write creates the lock file again.");
-        return Some(Obstacle { path, problem: "a folder or a link has the name of a lock file", fix });
+        let problem = "a folder or a link has the name of a lock file";
+        return Some(Obstacle { path, problem, fix, reach });
     }
     match fs.lock(lock, LockMode::Shared, Duration::ZERO) {
         Err(error) if error.kind == FsErrorKind::PermissionDenied => {
@@ -133,6 +143,7 @@ fn lock_obstacle<F: FileSystem>(fs: &F, lock: &RelPath) -> Option<Obstacle> {
                 path,
                 problem: "this user may not open this lock file, so nothing can be written",
                 fix,
+                reach,
             })
         }
         Err(_) | Ok(_) => None,

@@ -157,6 +157,35 @@ fn a_link_in_the_place_of_our_data_leads_to_what_it_points_to() {
     assert_text(&home, "fixes_of_links_in_the_place_of_our_data", &fixes.join("\n"));
 }
 
+/// Broke: `verify` called every session damaged, whatever it needs.
+#[test]
+fn an_obstacle_concerns_only_the_sessions_that_need_what_it_hides() {
+    let home = home();
+    let first = session(&finished(&home));
+    let of_first = content(&home.data());
+    let second = session(&finished(&home));
+    let elsewhere = tempfile::tempdir().unwrap();
+    let moved = elsewhere.path().join("moved");
+    let new: Vec<_> = content(&home.data()).into_iter().filter(|path| !of_first.contains(path)).collect();
+    assert!(!new.is_empty());
+    for path in new {
+        let place = home.data().join(&path);
+        fs::rename(&place, &moved).unwrap();
+        std::os::unix::fs::symlink(&moved, &place).unwrap();
+        assert_eq!(home.run(&["store", "verify", &first]).code, 0, "{path}");
+        let verified = home.run(&["store", "verify", &second, "--json"]);
+        let report = verified.json();
+        let subjects: Vec<&Value> =
+            report["problems"].as_array().unwrap().iter().map(|problem| &problem["subject"]).collect();
+        assert_eq!(subjects, [&path], "{verified:?}");
+        fs::remove_file(&place).unwrap();
+        fs::rename(&moved, &place).unwrap();
+    }
+    let copy = Copied::of(&home);
+    fs::set_permissions(copy.data().join("activity"), fs::Permissions::from_mode(0o000)).unwrap();
+    assert_eq!(copy.run(&["store", "verify", &first]).code, 0);
+}
+
 /// Broke: neither `verify` nor `doctor` said it.
 #[test]
 fn an_unreadable_activity_counter_is_reported() {

@@ -15,7 +15,7 @@ use workrail_model::reply::StoredReply;
 use workrail_model::strict_json;
 use workrail_ports::content::{ContentError, ContentStore};
 use workrail_ports::file_system::FsErrorKind;
-use workrail_ports::upkeep::Obstacle;
+use workrail_ports::upkeep::{Obstacle, ObstacleReach};
 
 use super::remedy::Remedy;
 use super::{CheckedCounts, DENIED, StoreProblem, Verified, VerifyScope};
@@ -47,6 +47,8 @@ pub(super) struct Check<'a> {
     /// The last snapshot of a node: usually that of the next node's parent.
     last_snapshot: Option<(SnapshotRef, PositionOfSnapshot)>,
     obstacles: Vec<Obstacle>,
+    /// Those that do not affect the session that is verified, as far as is known.
+    unreported: Vec<Obstacle>,
     /// `None` if the log is damaged, which is reported separately.
     pub(super) passkeys: Option<Passkeys>,
     /// What passkeys signed in the current session.
@@ -92,24 +94,37 @@ impl<'a> Check<'a> {
             positions: BTreeMap::new(),
             last_snapshot: None,
             obstacles,
+            unreported: Vec::new(),
             passkeys: None,
             challenges: SeenChallenges::default(),
         }
     }
 
-    /// Reports all obstacles; for one session, those that only affect others are left out.
+    /// Reports all obstacles; for one session, those that do not affect what is recorded of it are left out. A piece of
+    /// content that it needs is reported when it is found.
     pub(super) fn report_obstacles(&mut self, scope: VerifyScope) {
         for obstacle in self.obstacles.clone() {
-            let is_asked_for = match scope {
-                VerifyScope::All => true,
-                VerifyScope::One(session) => {
-                    let is_of_a_session = obstacle.path.starts_with("sessions/");
-                    !is_of_a_session || obstacle.path.contains(&session.to_string())
-                }
+            let is_asked_for = match (scope, obstacle.reach) {
+                (VerifyScope::All, _) | (VerifyScope::One(_), ObstacleReach::Store) => true,
+                (VerifyScope::One(session), ObstacleReach::Session(affected)) => affected == session,
+                (VerifyScope::One(_), ObstacleReach::ContentFile | ObstacleReach::NewRecords) => false,
             };
-            if is_asked_for {
-                self.problem(obstacle.path, obstacle.problem.to_owned(), Remedy::Words(&obstacle.fix));
+            match is_asked_for {
+                true => self.obstacle(&obstacle),
+                false => self.unreported.push(obstacle),
             }
+        }
+    }
+
+    fn obstacle(&mut self, obstacle: &Obstacle) {
+        self.problem(obstacle.path.clone(), obstacle.problem.to_owned(), Remedy::Words(&obstacle.fix));
+    }
+
+    /// Reports what is in the place of a piece of content that is needed, if that was not done yet.
+    fn report_needed(&mut self, path: &str) {
+        if let Some(at) = self.unreported.iter().position(|obstacle| obstacle.path == path) {
+            let obstacle = self.unreported.swap_remove(at);
+            self.obstacle(&obstacle);
         }
     }
 
@@ -267,6 +282,7 @@ impl<'a> Check<'a> {
                 let (what, problem) = described(&cause, digest);
                 let path = if let ContentError::Io(cause) = &cause { cause.path.as_str() } else { &what };
                 if self.is_obstructed(path) {
+                    self.report_needed(path);
                     return false;
                 }
                 self.damaged_in_order.push((kind, digest));
