@@ -362,7 +362,7 @@ fn a_body_that_is_announced_as_too_long_is_not_waited_for() {
     server.end("TERM");
 }
 
-/// G115: what was begun when the server is told to stop is finished.
+/// G115: a server that stops finishes the requests in progress.
 #[test]
 fn a_request_in_progress_is_answered_by_a_server_that_was_told_to_stop() {
     let home = home();
