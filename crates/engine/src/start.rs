@@ -148,7 +148,7 @@ impl<S: Store> Engine<S> {
         });
         match used {
             None => Ok(()),
-            Some(run) => Err(error::key_used(&run.to_string(), &RunLabel::of(run).to_string())),
+            Some(run) => Err(error::key_used(run)),
         }
     }
 
@@ -235,8 +235,7 @@ impl<S: Store> Engine<S> {
         let recorded = self.reading().look(session, |facts| {
             let id = derive::keyed_run_id(session, &keyed.key);
             let Some(run) = facts.run(id) else { return Ok(None) };
-            let label = RunLabel::of(id).to_string();
-            let used = || error::key_used(&id.to_string(), &label);
+            let used = || error::key_used(id);
             let recorded = run.keyed.ok_or_else(used)?;
             if recorded.request_digest.is_some_and(|digest| digest != keyed.request_digest) {
                 return Err(used());

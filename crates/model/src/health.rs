@@ -112,6 +112,16 @@ impl SessionHealth {
         }
     }
 
+    /// Whether this user may not read a part of it: unknown whether it is damaged, and no repair can change it.
+    pub fn is_access_denied(&self) -> bool {
+        match self {
+            Self::CorruptTail { reason, .. } | Self::CorruptHead { reason } => {
+                matches!(reason, CorruptionReason::AccessDenied { .. })
+            }
+            Self::Healthy | Self::UnknownVersion { .. } => false,
+        }
+    }
+
     pub fn is_healthy(&self) -> bool {
         matches!(self, Self::Healthy)
     }

@@ -6,7 +6,7 @@ use camino::Utf8Path;
 use workrail_engine::report::shown_time;
 use workrail_host::data_dir::data_dir;
 use workrail_host::machine::{is_other_than_file, may_write_in, others_may_access, volume};
-use workrail_model::error::{ErrorCode, ErrorEnvelope};
+use workrail_model::error::{ErrorCode, ErrorDetails, ErrorEnvelope};
 use workrail_ports::keyring::{KeyringError, KeyringStore as _};
 use workrail_ports::upkeep::Inspection as _;
 
@@ -289,12 +289,10 @@ fn sessions(findings: &mut DoctorFindings, opened: &Opened) {
 
 /// A repair cannot change what this user may not read.
 fn fix_of(cause: &ErrorEnvelope, session: &str) -> String {
-    let details = cause.details.as_ref();
-    let reason = details.and_then(|details| details["reason"]["kind"].as_str());
     if cause.code == ErrorCode::SessionUnknownVersion {
         return "install the version of WorkRail that wrote it, or a newer one".to_owned();
     }
-    if reason == Some("access_denied") {
+    if matches!(&cause.details, Some(ErrorDetails::Session(health)) if health.is_access_denied()) {
         return "give this user read permission: chmod u+r on a file, chmod u+rwx on a folder".to_owned();
     }
     format!(

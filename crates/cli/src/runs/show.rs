@@ -217,9 +217,12 @@ fn needs(run: &RunReport, continuation: Option<&RunContinuation>) {
         output::line("  What the agent submitted:");
         submitted.lines().for_each(|line| output::toned(Tone::Quiet, format!("    {line}").trim_end()));
     }
-    // What is already shown here needs no command.
-    if !need.command.starts_with("workrail show") {
-        output::toned(Tone::Warning, &format!("  {}", need.command));
+    match &need.why {
+        WaitReason::Approval { .. } | WaitReason::Questions { .. } | WaitReason::Unreadable { .. } => {
+            output::toned(Tone::Warning, &format!("  {}", need.command));
+        }
+        // The command is the one that shows this.
+        WaitReason::Refused { .. } | WaitReason::Gaps { .. } => {}
     }
     if let Some(or) = instead(&need.why, run) {
         output::line(&format!("  {or}"));

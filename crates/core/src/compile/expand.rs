@@ -9,7 +9,7 @@ use workrail_model::capability::Capability;
 use workrail_model::compiled::{Expr, Requiredness, StepKind, StepProvenance};
 
 use super::diagnostic::Code;
-use super::nearest::suggestion;
+use super::nearest::{likely_meant, suggestion};
 use super::path::DocPath;
 use super::report::{DiagnosticReport, DraftDiagnostic, shown};
 use super::source::{Condition, OutputSource, StandardStep, TemplateCall};
@@ -83,13 +83,15 @@ fn unknown(call: &TemplateCall, library: &Library, report: &mut DiagnosticReport
     let is_own = !call.template_id.starts_with("wr.");
     let problem = DraftDiagnostic::on(Code::UnknownTemplate, &call.at.key("templateId"))
         .why("the step would have no prompt");
-    let near = suggestion(&call.template_id, &known);
-    report.push(match is_own && !near.starts_with("did you") {
+    let is_guessed = likely_meant(&call.template_id, &known).is_some();
+    report.push(match is_own && !is_guessed {
         true => problem.message(format!("there is no routine `{}`", shown(&call.template_id))).fix(
             "put a workflow with this id into a folder `routines` next to the others, or use a built-in \
              template (`wr.templates.routine.plan-analysis`; docs/reference/builtins.md lists all)",
         ),
-        false => problem.message(format!("there is no template `{}`", shown(&call.template_id))).fix(near),
+        false => problem
+            .message(format!("there is no template `{}`", shown(&call.template_id)))
+            .fix(suggestion(&call.template_id, &known)),
     });
 }
 

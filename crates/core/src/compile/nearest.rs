@@ -2,14 +2,19 @@
 
 use workrail_model::nearest::nearest;
 
+/// The known word that was probably meant.
+pub(crate) fn likely_meant<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
+    // A built-in without its prefix is the likeliest mistake.
+    let same_name = known.iter().copied().find(|name| name.rsplit('.').next() == Some(word));
+    same_name.or_else(|| nearest(word, known.iter().copied()))
+}
+
 /// "did you mean `x`?" or the allowed words.
 pub(crate) fn suggestion(word: &str, known: &[&str]) -> String {
     if known.is_empty() {
         return "none is declared: declare it, or remove the reference".to_owned();
     }
-    // A built-in without its prefix is the likeliest mistake.
-    let same_name = known.iter().copied().find(|name| name.rsplit('.').next() == Some(word));
-    match same_name.or_else(|| nearest(word, known.iter().copied())) {
+    match likely_meant(word, known) {
         Some(near) => format!("did you mean `{near}`?"),
         None => {
             let mut list: Vec<String> = known.iter().take(24).map(|name| format!("`{name}`")).collect();

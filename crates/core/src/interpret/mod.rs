@@ -93,11 +93,30 @@ pub enum Strictness {
     NeverStop,
 }
 
+/// What a loop reads from the context before its first pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LoopInput {
+    Number,
+    List,
+    /// Because a prompt of its body reads members of the item.
+    Objects,
+}
+
+impl std::fmt::Display for LoopInput {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Number => "a number",
+            Self::List => "a list",
+            Self::Objects => "a list of objects",
+        })
+    }
+}
+
 /// Why there is no selection.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InterpretError {
     #[error("Loop `{loop_id}` needs {expected} in the context key `{key}`.")]
-    MissingContext { loop_id: LoopId, key: String, expected: &'static str },
+    MissingContext { loop_id: LoopId, key: String, expected: LoopInput },
     #[error("Loop `{loop_id}` has reached its limit (maxIterations {max_iterations}) and must stop.")]
     LoopLimit { loop_id: LoopId, max_iterations: u32 },
     #[error("Choosing the next step of loop `{loop_id}` takes too long: its conditions skip every step.")]
@@ -107,24 +126,16 @@ pub enum InterpretError {
 }
 
 impl InterpretError {
-    /// What the missing value is, in words.
-    fn wanted(&self) -> &'static str {
-        match self {
-            Self::MissingContext { expected, .. } => expected,
-            Self::LoopLimit { .. } | Self::TooMuchWork { .. } | Self::Drift { .. } => "a value",
-        }
-    }
-
     /// The reason and blocker; `None` if the run's own data contradict each other. `step_id` is the
     /// step being completed.
     pub fn finding(&self, step_id: &StepId) -> Option<Finding> {
         let at_step = BlockerPointer::WorkflowStep { step_id: step_id.clone() };
         let (reason, code, pointer, fix) = match self {
-            Self::MissingContext { key, .. } => (
+            Self::MissingContext { key, expected, .. } => (
                 Reason::ContractViolation(ContractViolation::MissingContextKey),
                 BlockerCode::MissingContextKey,
                 ContextKey::parse(key).map_or(at_step, |key| BlockerPointer::ContextKey { key }),
-                format!("Send the call below with `context.{key}` set: {}.", self.wanted()),
+                format!("Send the call below with `context.{key}` set: {expected}."),
             ),
             Self::LoopLimit { .. } => (
                 Reason::Unexpected(Unexpected::LoopLimitReached),

@@ -11,7 +11,7 @@ use workrail_model::step_key::LoopFrame;
 
 use super::scope::overlay;
 use super::trace::{ConditionalPart, TraceLog};
-use super::{Finding, InterpretError, SelectionAdvisory, StepSelection, Strictness};
+use super::{Finding, InterpretError, LoopInput, SelectionAdvisory, StepSelection, Strictness};
 use crate::condition::{ValueScope, holds};
 
 /// Items examined in one call. Nested loops whose conditions skip everything could otherwise spin for
@@ -312,7 +312,7 @@ impl<'a> WorkflowWalk<'a> {
                 {
                     Some(bound) => bound,
                     None => {
-                        self.missing(looped, context_key, "a number")?;
+                        self.missing(looped, context_key, LoopInput::Number)?;
                         0.0
                     }
                 }
@@ -333,14 +333,14 @@ impl<'a> WorkflowWalk<'a> {
             Some(Value::Array(list)) => {
                 let plain = list.first().is_some_and(|first| !first.is_object());
                 if next == 0 && plain && self.reads_members(looped, item_var) {
-                    self.missing(looped, items, "a list of objects")?;
+                    self.missing(looped, items, LoopInput::Objects)?;
                     0
                 } else {
                     list.len()
                 }
             }
             Some(_) | None => {
-                self.missing(looped, items, "a list")?;
+                self.missing(looped, items, LoopInput::List)?;
                 0
             }
         };
@@ -363,7 +363,7 @@ impl<'a> WorkflowWalk<'a> {
         &mut self,
         looped: &CompiledLoop,
         key: &str,
-        expected: &'static str,
+        expected: LoopInput,
     ) -> Result<(), InterpretError> {
         let error =
             InterpretError::MissingContext { loop_id: looped.loop_id.clone(), key: key.to_owned(), expected };

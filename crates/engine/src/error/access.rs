@@ -1,8 +1,7 @@
 //! Errors about what a caller's role does not allow, and tokens that cannot be made or found.
 
-use serde_json::json;
 use workrail_core::access;
-use workrail_model::error::{ErrorCode, Retry};
+use workrail_model::error::{ErrorCode, ErrorDetails, Retry};
 use workrail_model::id::AccessTokenId;
 use workrail_model::limits::ACCESS_TOKENS_MAX;
 use workrail_model::retention::Ttl;
@@ -23,16 +22,17 @@ fn in_words(act: Act) -> &'static str {
 }
 
 pub(crate) fn not_allowed(principal: &Principal, act: Act) -> BoxedError {
-    let roles: Vec<&str> = access::roles_allowed(act).map(Role::as_str).collect();
+    let roles: Vec<Role> = access::roles_allowed(act).collect();
     let message = format!(
         "{} has the role {}, which may not {}. Nothing was changed.",
         principal.name,
         principal.role.as_str(),
         in_words(act)
     );
-    let next = format!("Ask someone with the role {}.", roles.join(" or "));
+    let named: Vec<&str> = roles.iter().map(|role| role.as_str()).collect();
+    let next = format!("Ask someone with the role {}.", named.join(" or "));
     let mut refused = envelope(ErrorCode::StoreAccessDenied, Retry::NotRetryable, message, next.as_str());
-    refused.details = Some(json!({ "role": principal.role, "act": act, "roles": roles }));
+    refused.details = Some(ErrorDetails::Access { role: principal.role, act, roles });
     refused
 }
 

@@ -1,8 +1,7 @@
 //! Why a bundle was not imported, and what to do about it.
 
-use serde_json::json;
 use workrail_core::bundle::{BundleError, BundleErrorKind};
-use workrail_model::error::{ErrorCode, Retry};
+use workrail_model::error::{ErrorCode, ErrorDetails, Retry};
 use workrail_model::id::SessionId;
 use workrail_model::limits::LOCK_RETRY_AFTER_MS;
 
@@ -37,7 +36,7 @@ pub(crate) fn bundle(cause: &BundleError) -> BoxedError {
     let message = format!("The bundle was rejected: {cause}. Nothing was imported.");
     let mut error = envelope(kind.code(), Retry::NotRetryable, message, suggestion);
     let (line, column) = position.unzip();
-    error.details = Some(json!({ "at": at, "line": line, "column": column }));
+    error.details = Some(ErrorDetails::Bundle { at: at.clone(), line, column });
     error
 }
 

@@ -6,8 +6,9 @@ use workrail_core::interpret::AskedProof;
 use workrail_core::label::RunLabel;
 use workrail_core::read_run::NoSuchStep;
 use workrail_model::compiled::AcceptedValues;
-use workrail_model::error::{ErrorCode, Retry};
+use workrail_model::error::{Argument, ErrorCode, ErrorDetails, Retry, SizeMethod};
 use workrail_model::event::ContextError;
+use workrail_model::id::RunId;
 use workrail_model::limits::{CONTEXT_BYTES_MAX, GOAL_BYTES_MAX};
 use workrail_model::name::NameError;
 use workrail_model::name::{ContextKey, WorkflowId};
@@ -16,7 +17,7 @@ use workrail_model::reply::NextCall;
 use workrail_model::tool::ToolName;
 use workrail_ports::workspace::{WorkspacePath, WorkspacePathError};
 
-use super::{Advice, BoxedError, advise, decide, envelope, invalid};
+use super::{Advice, BoxedError, advise, decide, envelope, invalid, oversize};
 use crate::approve::Question;
 use crate::request::{CheckpointWorkflow, ResumeSession};
 
@@ -25,19 +26,21 @@ pub(crate) fn bad_idempotency_key(bytes: usize, max: usize) -> BoxedError {
         format!("`idempotencyKey` has {bytes} bytes, at most {max} are allowed. Nothing was started."),
         "Send a text that is unique to this start, such as a UUID, or leave it out.",
     );
-    error.details = Some(json!({ "argument": "idempotencyKey", "measuredBytes": bytes, "maxBytes": max }));
+    error.details = Some(oversize(Some(Argument::IdempotencyKey), bytes, max, SizeMethod::Bytes));
     error
 }
 
 /// The key was used for another start, which is unchanged.
-pub(crate) fn key_used(run: &str, label: &str) -> BoxedError {
+pub(crate) fn key_used(run: RunId) -> BoxedError {
+    let label = RunLabel::of(run).to_string();
     let mut error = invalid(
         format!(
             "`idempotencyKey` was used before with other arguments and started run {label}. Nothing was started."
         ),
         "To start another run, send a new `idempotencyKey`. To continue that run, make the call below.",
     );
-    error.details = Some(json!({ "argument": "idempotencyKey", "runId": run, "run": label }));
+    error.details =
+        Some(ErrorDetails::KeyUsed { argument: Argument::IdempotencyKey, run_id: run, run: label.clone() });
     error.next_call = Some(NextCall::new(ToolName::ResumeSession, [("run", Value::from(label))]));
     error
 }
@@ -47,7 +50,7 @@ pub(crate) fn two_target_sessions() -> BoxedError {
         "`parent` and `sessionToken` both say where the run belongs.".to_owned(),
         "Send `parent` to start inside a run, or `sessionToken` to start next to it, not both.",
     );
-    error.details = Some(json!({ "argument": "sessionToken" }));
+    error.details = Some(ErrorDetails::Argument { argument: Argument::SessionToken });
     error
 }
 
@@ -79,8 +82,7 @@ pub(crate) fn goal_too_long(bytes: usize) -> BoxedError {
         ),
         "Say it in a sentence; put details into `context` or the notes.",
     );
-    error.details =
-        Some(json!({ "measuredBytes": bytes, "maxBytes": GOAL_BYTES_MAX, "method": "UTF-8 bytes" }));
+    error.details = Some(oversize(None, bytes, GOAL_BYTES_MAX, SizeMethod::Bytes));
     error
 }
 
@@ -89,7 +91,7 @@ pub(crate) fn workspace(cause: &WorkspacePathError) -> BoxedError {
         format!("`workspacePath` cannot be used: {cause}."),
         "Send the absolute path of the folder you work in, or leave it out.",
     );
-    error.details = Some(json!({ "argument": "workspacePath" }));
+    error.details = Some(ErrorDetails::Argument { argument: Argument::WorkspacePath });
     error
 }
 
@@ -100,7 +102,7 @@ pub(crate) fn no_such_workspace(path: &WorkspacePath, own: Option<&WorkspacePath
         format!("`workspacePath` is {path}, and there is no such folder. Nothing was changed."),
         format!("Send the absolute path of the folder you work in, or leave it out{without}."),
     );
-    error.details = Some(json!({ "argument": "workspacePath" }));
+    error.details = Some(ErrorDetails::Argument { argument: Argument::WorkspacePath });
     error
 }
 
@@ -138,7 +140,7 @@ pub(crate) fn among_unhealthy(mut error: BoxedError, unhealthy: usize) -> BoxedE
     let advice = Advice::for_the_user("`workrail session list` shows the damaged sessions");
     let advice = advice.for_agents_as_in(&error);
     advise(&mut error, advice);
-    error.details = Some(json!({ "unhealthySessions": unhealthy }));
+    error.details = Some(ErrorDetails::Unsearched { unhealthy_sessions: unhealthy });
     error
 }
 
@@ -238,7 +240,7 @@ pub(crate) fn ambiguous_name(text: &str, candidates: &[String]) -> BoxedError {
         Advice::from("Name one of them, or use its whole id. `workrail session list` shows them.")
             .in_team("Name one of them, or use its whole id."),
     );
-    error.details = Some(json!({ "candidates": candidates }));
+    error.details = Some(ErrorDetails::Candidates { candidates: candidates.to_vec() });
     error
 }
 
@@ -252,7 +254,7 @@ pub(crate) fn nearly_named(text: &str, candidates: &[String]) -> BoxedError {
         format!("No run is called exactly `{shown}`. Close to it: {named}. Nothing was changed."),
         "What cannot be undone needs the whole label or an id.",
     );
-    error.details = Some(json!({ "candidates": candidates }));
+    error.details = Some(ErrorDetails::Candidates { candidates: candidates.to_vec() });
     error
 }
 
@@ -432,22 +434,24 @@ pub(crate) fn context(cause: &ContextError) -> BoxedError {
     );
     match cause {
         ContextError::OverBudget { bytes } => {
-            error.details = Some(json!({
-                "measuredBytes": bytes, "maxBytes": CONTEXT_BYTES_MAX,
-                "method": "UTF-8 bytes of RFC 8785 canonical JSON, after the merge", "argument": "context",
-            }));
+            error.details = Some(oversize(
+                Some(Argument::Context),
+                *bytes,
+                CONTEXT_BYTES_MAX,
+                SizeMethod::MergedCanonicalJson,
+            ));
         }
         ContextError::Reserved { .. } => {
             "Use another name for this key.".clone_into(&mut error.suggestion);
-            error.details = Some(json!({ "argument": "context" }));
+            error.details = Some(ErrorDetails::Argument { argument: Argument::Context });
         }
         ContextError::TooDeep => {
             "Flatten the value, or write it to a file and pass the path.".clone_into(&mut error.suggestion);
-            error.details = Some(json!({ "argument": "context" }));
+            error.details = Some(ErrorDetails::Argument { argument: Argument::Context });
         }
         ContextError::NotCanonical(_) => {
             "Send integers beyond 2^53-1 as strings.".clone_into(&mut error.suggestion);
-            error.details = Some(json!({ "argument": "context" }));
+            error.details = Some(ErrorDetails::Argument { argument: Argument::Context });
         }
     }
     error
@@ -458,7 +462,7 @@ pub(crate) fn query(what: &str, bytes: usize, max: usize) -> BoxedError {
         format!("`{what}` has {bytes} bytes, at most {max} are allowed."),
         "Search with fewer words.",
     );
-    error.details = Some(json!({ "measuredBytes": bytes, "maxBytes": max, "method": "UTF-8 bytes" }));
+    error.details = Some(oversize(None, bytes, max, SizeMethod::Bytes));
     error.next_call = Some(NextCall::new(ToolName::ListWorkflows, []));
     error
 }

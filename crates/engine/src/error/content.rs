@@ -1,9 +1,8 @@
 //! Content that cannot be used: which file, which runs need it, and how to restore it.
 
-use serde_json::json;
 use workrail_core::label::RunLabel;
 use workrail_core::project::{RunState, SessionState};
-use workrail_model::error::{ErrorCode, Retry, TeamSuggestion};
+use workrail_model::error::{ErrorCode, ErrorDetails, Retry, TeamSuggestion};
 use workrail_model::plan::AttachmentKind;
 use workrail_model::reply::NextCall;
 use workrail_ports::content::ContentError;
@@ -110,6 +109,6 @@ pub(crate) fn naming_runs(mut error: BoxedError, facts: &SessionState) -> BoxedE
         more => format!(" and {more} more"),
     };
     error.message.push_str(&format!(" Runs of this session that need it: {}{more}.", named.join(", ")));
-    error.details = Some(json!({ "runs": named, "runCount": affected.len() }));
+    error.details = Some(ErrorDetails::AffectedRuns { runs: named.to_vec(), run_count: affected.len() });
     error
 }

@@ -1,16 +1,17 @@
 //! What the core refused to decide, as an error for the caller.
 
-use serde_json::json;
+use serde_json::{Value, json};
 use workrail_core::decide::DecideError;
-use workrail_core::interpret::InterpretError;
+use workrail_core::interpret::{InterpretError, LoopInput};
 use workrail_core::render::prompt::StepTextTooLong;
 use workrail_model::canonical::CanonicalError;
+use workrail_model::error::{Argument, ErrorDetails, RefusedArtifact, SizeMethod, WantedValue};
 use workrail_model::event::EventError;
 use workrail_model::limits::RENDERED_STEP_BYTES_MAX;
 use workrail_model::placeholder;
 use workrail_model::plan::PlanError;
 
-use super::{Advice, BoxedError, chain, context, internal, invalid, session_full};
+use super::{Advice, BoxedError, chain, context, internal, invalid, oversize, session_full};
 
 /// About a gap that only the user can close.
 const TELL_OF_GAP: &str = "Leave this artifact out and tell the user about the gap. The gap stays in the record. If the user \
@@ -26,7 +27,7 @@ pub(crate) fn decide(cause: &DecideError) -> BoxedError {
                 ),
                 "Shorten the notes to what this step did; link to files instead of pasting them.",
             );
-            error.details = Some(json!({ "measuredBytes": bytes, "maxBytes": max, "method": "UTF-8 bytes" }));
+            error.details = Some(oversize(None, *bytes, *max, SizeMethod::Bytes));
             error
         }
         DecideError::ArtifactTooLong { position, bytes, max } => {
@@ -34,9 +35,12 @@ pub(crate) fn decide(cause: &DecideError) -> BoxedError {
                 format!("`output.artifacts[{position}]` has {bytes} bytes, at most {max} are allowed."),
                 "Write the content to a file and send an artifact that refers to it.",
             );
-            error.details = Some(json!({
-                "measuredBytes": bytes, "maxBytes": max, "method": "UTF-8 bytes of RFC 8785 canonical JSON",
-            }));
+            error.details = Some(oversize(
+                None,
+                *bytes,
+                usize::try_from(*max).unwrap_or(usize::MAX),
+                SizeMethod::CanonicalJson,
+            ));
             error
         }
         DecideError::TextTooLong(inner) => step_text(inner),
@@ -49,7 +53,8 @@ pub(crate) fn decide(cause: &DecideError) -> BoxedError {
                 "Send the call again with your own text there, and leave out what does not apply: a list may be empty.",
             );
             let argument = location.split(['.', '[']).next().unwrap_or(location);
-            error.details = Some(json!({ "argument": argument, "location": location }));
+            error.details =
+                Some(ErrorDetails::Placeholder { argument: argument.to_owned(), location: location.clone() });
             error
         }
         DecideError::NotTheAgentsGap { run, position, gap, summary } => {
@@ -62,8 +67,7 @@ pub(crate) fn decide(cause: &DecideError) -> BoxedError {
                     .in_team(format!("{TELL_OF_GAP} let an approver decide in the team's console."))
                     .on_the_page_of(*run),
             );
-            error.details =
-                Some(json!({ "argument": "output", "refusedArtifact": position, "gapId": gap.to_string() }));
+            error.details = Some(ErrorDetails::NotTheAgentsGap { refused: refused(*position), gap_id: *gap });
             error
         }
         DecideError::NoSuchGap { position, open } => {
@@ -78,7 +82,7 @@ pub(crate) fn decide(cause: &DecideError) -> BoxedError {
                 ids => format!("Name an open gap in `gapId`: {}. Or leave the artifact out.", ids.join(", ")),
             };
             error.details =
-                Some(json!({ "argument": "output", "refusedArtifact": position, "openGaps": open }));
+                Some(ErrorDetails::NoSuchGap { refused: refused(*position), open_gaps: open.clone() });
             error
         }
         DecideError::Plan(PlanError::Event { source: EventError::Field { field, .. }, .. })
@@ -103,11 +107,11 @@ pub(crate) fn decide(cause: &DecideError) -> BoxedError {
             };
             let message = format!("`output` cannot be kept: {inner}. Nothing was recorded.");
             let mut error = invalid(message, suggestion);
-            error.details = Some(json!({ "argument": "output" }));
+            error.details = Some(ErrorDetails::Argument { argument: Argument::Output });
             error
         }
         DecideError::Interpret(InterpretError::MissingContext { key, expected, .. }) => {
-            missing_key(key, expected, &chain(cause))
+            missing_key(key, *expected, &chain(cause))
         }
         DecideError::Interpret(_)
         | DecideError::Plan(_)
@@ -118,17 +122,26 @@ pub(crate) fn decide(cause: &DecideError) -> BoxedError {
 }
 
 /// A loop at the very start reads a key that the start did not set.
-fn missing_key(key: &str, expected: &str, cause: &str) -> BoxedError {
+fn missing_key(key: &str, expected: LoopInput, cause: &str) -> BoxedError {
     let mut error = invalid(
         format!("`context.{key}` is missing: {cause}. Nothing was recorded."),
         "Send the call below with your own value.",
     );
     let value = match expected {
-        "a number" => json!(placeholder::A_NUMBER),
-        _ => json!([placeholder::AN_ITEM]),
+        LoopInput::Number => json!(placeholder::A_NUMBER),
+        LoopInput::List => json!([placeholder::AN_ITEM]),
+        LoopInput::Objects => json!([{ "...": placeholder::AN_ITEM }]),
     };
-    error.details = Some(json!({ "argument": "context", "contextKey": key, "emptyValue": value }));
+    error.details = Some(ErrorDetails::MissingContext(wanted(key, value)));
     error
+}
+
+fn refused(position: usize) -> RefusedArtifact {
+    RefusedArtifact { argument: Argument::Output, refused_artifact: position }
+}
+
+fn wanted(key: &str, empty_value: Value) -> WantedValue {
+    WantedValue { argument: Argument::Context, context_key: key.to_owned(), empty_value }
 }
 
 /// A context value makes the text of the next step too long to send or store.
@@ -142,10 +155,13 @@ pub(crate) fn step_text(cause: &StepTextTooLong) -> BoxedError {
         "Send the call again with a smaller `context.{context_key}`: write the content to a file and pass its path. \
          The call below sends an empty value."
     );
-    error.details = Some(json!({
-        "stepId": step_id, "variable": variable, "contextKey": context_key, "variableBytes": variable_bytes,
-        "emptyValue": empty_value, "maxBytes": RENDERED_STEP_BYTES_MAX, "method": "UTF-8 bytes as a JSON string",
-        "argument": "context",
-    }));
+    error.details = Some(ErrorDetails::StepTextTooLong {
+        wanted: wanted(context_key, empty_value.clone()),
+        step_id: step_id.clone(),
+        variable: variable.clone(),
+        variable_bytes: *variable_bytes,
+        max_bytes: RENDERED_STEP_BYTES_MAX,
+        method: SizeMethod::JsonString,
+    });
     error
 }

@@ -14,11 +14,13 @@ mod token;
 mod upkeep;
 mod workflow;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use workrail_core::project::FoldError;
 use workrail_core::token::TokenError;
-use workrail_model::error::{ErrorCode, ErrorEnvelope, Retry};
-use workrail_model::health::{CorruptionReason, SessionHealth};
+use workrail_model::error::{
+    Argument, ErrorCode, ErrorDetails, ErrorEnvelope, Outcome, Oversize, Retry, SizeMethod,
+};
+use workrail_model::health::SessionHealth;
 use workrail_model::id::SessionId;
 use workrail_model::limits::{IO_RETRY_AFTER_MS, LOCK_RETRY_AFTER_MS};
 use workrail_model::reply::NextCall;
@@ -54,6 +56,15 @@ fn envelope(code: ErrorCode, retry: Retry, message: String, advice: impl Into<Ad
         next_call: None,
         details: None,
     })
+}
+
+fn oversize(
+    argument: Option<Argument>,
+    measured_bytes: usize,
+    max_bytes: usize,
+    method: SizeMethod,
+) -> ErrorDetails {
+    ErrorDetails::Oversize(Oversize { argument, measured_bytes, max_bytes, method })
 }
 
 fn advise(error: &mut ErrorEnvelope, advice: impl Into<Advice>) {
@@ -202,13 +213,13 @@ fn uncertain(cause: &FsError) -> BoxedError {
         what_failed(cause)
     );
     advise(&mut error, advice.for_agents(RECORDED_ONCE));
-    error.details = Some(json!({ "outcome": "unknown", "fix": remedy(cause) }));
+    error.details = Some(ErrorDetails::Outcome { outcome: Outcome::Unknown, fix: remedy(cause).to_owned() });
     error
 }
 
 /// Whether a call that failed may have been recorded.
 pub(crate) fn is_outcome_unknown(error: &ErrorEnvelope) -> bool {
-    error.details.as_ref().is_some_and(|details| details["outcome"] == "unknown")
+    matches!(error.details, Some(ErrorDetails::Outcome { outcome: Outcome::Unknown, .. }))
 }
 
 /// For a call that creates something under a new id: repeating it would create a second one, so the caller
@@ -219,10 +230,9 @@ pub(crate) fn check_before_repeating(
     repeat: &str,
     check_call: NextCall,
 ) -> BoxedError {
-    if !is_outcome_unknown(&error) {
+    let Some(ErrorDetails::Outcome { outcome: Outcome::Unknown, fix }) = &error.details else {
         return error;
-    }
-    let fix = error.details.as_ref().and_then(|details| details["fix"].as_str()).unwrap_or("Check the disk");
+    };
     let in_team = for_an_admin(&clause(fix));
     let first = "Do not send this call again yet: it could make a second one.";
     let check = format!(
@@ -304,10 +314,7 @@ pub(crate) fn health(session: SessionId, found: &SessionHealth) -> BoxedError {
             Advice::for_the_user("a newer version of WorkRail wrote this session; update WorkRail to continue it")
                 .for_agents("After the update, send the same call again with the same arguments.")
         }
-        SessionHealth::CorruptHead { reason: CorruptionReason::AccessDenied { .. } }
-        | SessionHealth::CorruptTail { reason: CorruptionReason::AccessDenied { .. }, .. } => {
-            Advice::for_the_user(ACCESS_DENIED)
-        }
+        denied if denied.is_access_denied() => Advice::for_the_user(ACCESS_DENIED),
         SessionHealth::CorruptTail { .. } => Advice::for_the_user(&format!(
             "the records before the damage are intact. `workrail store repair {session} --dry-run` shows what can be saved"
         ))
@@ -320,7 +327,7 @@ pub(crate) fn health(session: SessionId, found: &SessionHealth) -> BoxedError {
     };
     let message = format!("Session {session} cannot be continued: {why}. Nothing was changed.");
     let mut error = envelope(code, Retry::NotRetryable, message, advice);
-    error.details = serde_json::to_value(found).ok();
+    error.details = Some(ErrorDetails::Session(found.clone()));
     error
 }
 

@@ -1,7 +1,6 @@
 //! Why a maintenance request by a person was not carried out (G24, G25).
 
-use serde_json::json;
-use workrail_model::error::{ErrorCode, Retry};
+use workrail_model::error::{Doubt, ErrorCode, ErrorDetails, Retry};
 use workrail_model::health::{CorruptionReason, SessionHealth};
 use workrail_model::id::SessionId;
 use workrail_model::limits::LOCK_RETRY_AFTER_MS;
@@ -107,8 +106,9 @@ pub(crate) fn safe_mode(doubts: &[SafeModeReason]) -> BoxedError {
         Advice::from(format!("{SAY_AND_REPAIR}. Then run `workrail store gc` again."))
             .by_an_admin(SAY_AND_REPAIR),
     );
-    error.details =
-        Some(doubts.iter().map(|doubt| json!({ "subject": doubt.what, "why": doubt.why })).collect());
+    error.details = Some(ErrorDetails::Doubts(
+        doubts.iter().map(|doubt| Doubt { subject: doubt.what.clone(), why: doubt.why.clone() }).collect(),
+    ));
     error
 }
 

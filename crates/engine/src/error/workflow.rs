@@ -1,8 +1,7 @@
 //! Workflow files that do not exist or cannot be used (G45).
 
-use serde_json::json;
 use workrail_core::compile::{BindingsError, Diagnostics};
-use workrail_model::error::{ErrorCode, Retry};
+use workrail_model::error::{ErrorCode, ErrorDetails, Retry};
 use workrail_model::name::WorkflowId;
 use workrail_model::reply::NextCall;
 use workrail_model::text::truncate_with_marker;
@@ -38,7 +37,10 @@ pub(crate) fn unknown_workflow(id: &WorkflowId, nearest: Option<&str>, known: &[
         advice.for_members("The page Workflows shows every workflow, and every file that cannot be used.");
     let message = format!("No workflow has the id `{id}`.");
     let mut error = envelope(ErrorCode::WorkflowNotFound, Retry::NotRetryable, message, advice);
-    error.details = Some(json!({ "nearest": nearest, "known": known }));
+    error.details = Some(ErrorDetails::UnknownWorkflow {
+        nearest: nearest.map(str::to_owned),
+        known: known.iter().map(|id| (*id).to_owned()).collect(),
+    });
     if nearest.is_none() {
         error.next_call = Some(NextCall::new(ToolName::ListWorkflows, []));
     }

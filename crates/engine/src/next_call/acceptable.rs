@@ -4,6 +4,7 @@
 
 use serde_json::{Map, Value, json};
 use workrail_model::canonical::value_to_canonical;
+use workrail_model::error::{Argument, ErrorDetails, Oversize};
 use workrail_model::limits::{GOAL_BYTES_MAX, JSON_DEPTH_MAX};
 use workrail_model::placeholder;
 use workrail_model::reply::NextCall;
@@ -26,10 +27,14 @@ const KEPT_DEPTH_MAX: usize = JSON_DEPTH_MAX / 2;
 const RESERVED_CONTEXT_KEYS: [&str; 4] = ["__proto__", "constructor", "prototype", "is_autonomous"];
 
 /// The same call without what the engine found too large or not allowed. `details` is what it measured.
-pub fn acceptable(tool: ToolName, mut arguments: Map<String, Value>, details: Option<&Value>) -> NextCall {
+pub fn acceptable(
+    tool: ToolName,
+    mut arguments: Map<String, Value>,
+    details: Option<&ErrorDetails>,
+) -> NextCall {
     let usable = |path: &str| path.starts_with('/') && !path.chars().any(char::is_control);
-    let refused = details.is_some_and(|details| details["argument"] == "workspacePath");
-    if refused || !arguments.get("workspacePath").and_then(Value::as_str).is_some_and(usable) {
+    let is_refused = matches!(details, Some(ErrorDetails::Argument { argument: Argument::WorkspacePath }));
+    if is_refused || !arguments.get("workspacePath").and_then(Value::as_str).is_some_and(usable) {
         arguments.remove("workspacePath");
     }
     if arguments.contains_key("parent") {
@@ -42,13 +47,14 @@ pub fn acceptable(tool: ToolName, mut arguments: Map<String, Value>, details: Op
     if let Some(Value::Object(context)) = arguments.get_mut("context") {
         context.retain(|key, value| !RESERVED_CONTEXT_KEYS.contains(&key.as_str()) && is_small(value));
     }
-    if let Some((key, empty)) = too_large_to_show(details) {
+    if let Some(ErrorDetails::MissingContext(wanted) | ErrorDetails::StepTextTooLong { wanted, .. }) = details
+    {
         // The goal is also a context value, and overrides one in `context`.
-        if key == "goal" {
+        if wanted.context_key == "goal" {
             arguments.remove("goal");
         }
         let context = arguments.entry("context").or_insert_with(|| json!({}));
-        context[key] = empty.clone();
+        context[&wanted.context_key] = wanted.empty_value.clone();
     }
     if let Some(Value::Object(output)) = arguments.get_mut("output") {
         if let Some(Value::String(notes)) = output.get_mut("notesMarkdown")
@@ -57,8 +63,12 @@ pub fn acceptable(tool: ToolName, mut arguments: Map<String, Value>, details: Op
             placeholder::SHORTER_STEP_NOTES.clone_into(notes);
         }
         if let Some(Value::Array(artifacts)) = output.get_mut("artifacts") {
-            if let Some(refused) = refused_artifact(details).filter(|position| *position < artifacts.len()) {
-                artifacts.remove(refused);
+            if let Some(
+                ErrorDetails::NotTheAgentsGap { refused, .. } | ErrorDetails::NoSuchGap { refused, .. },
+            ) = details
+                && refused.refused_artifact < artifacts.len()
+            {
+                artifacts.remove(refused.refused_artifact);
             }
             artifacts.retain(is_small);
         }
@@ -78,26 +88,15 @@ pub fn acceptable(tool: ToolName, mut arguments: Map<String, Value>, details: Op
     NextCall { tool, arguments }
 }
 
-/// The context key whose value, sent now or recorded before, makes a step's text too long; and a replacement value.
-fn too_large_to_show(details: Option<&Value>) -> Option<(&str, &Value)> {
-    let details = details?;
-    Some((details.get("contextKey")?.as_str()?, details.get("emptyValue")?))
-}
-
-/// The artifact that may not be sent at all.
-fn refused_artifact(details: Option<&Value>) -> Option<usize> {
-    let position = details?.get("refusedArtifact")?.as_u64()?;
-    usize::try_from(position).ok()
-}
-
 /// By how many bytes the context was too long; 0 if something else was measured.
-fn context_excess(details: Option<&Value>) -> usize {
-    let number = |name: &str| details.and_then(|details| details.get(name)).and_then(Value::as_u64);
-    let is_context = details.and_then(|details| details.get("argument")).is_some_and(|at| at == "context");
-    match (number("measuredBytes"), number("maxBytes")) {
-        (Some(measured), Some(max)) if is_context => {
-            usize::try_from(measured.saturating_sub(max)).unwrap_or(usize::MAX)
-        }
+fn context_excess(details: Option<&ErrorDetails>) -> usize {
+    match details {
+        Some(ErrorDetails::Oversize(Oversize {
+            argument: Some(Argument::Context),
+            measured_bytes,
+            max_bytes,
+            ..
+        })) => measured_bytes.saturating_sub(*max_bytes),
         _ => 0,
     }
 }
@@ -184,6 +183,7 @@ fn keep_first(value: &mut Value) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use workrail_model::error::{RefusedArtifact, SizeMethod, WantedValue};
 
     fn given(value: Value) -> Map<String, Value> {
         value.as_object().cloned().unwrap()
@@ -211,21 +211,31 @@ mod tests {
 
     #[test]
     fn an_artifact_that_may_not_be_sent_is_left_out() {
-        let details = json!({ "argument": "output", "refusedArtifact": 1 });
+        let no_such_gap = |position| ErrorDetails::NoSuchGap {
+            refused: RefusedArtifact { argument: Argument::Output, refused_artifact: position },
+            open_gaps: Vec::new(),
+        };
         let arguments =
             given(json!({ "ackToken": "a", "output": { "artifacts": [{ "kind": "a" }, { "kind": "b" }] } }));
-        let call = acceptable(ToolName::ContinueWorkflow, arguments, Some(&details));
+        let call = acceptable(ToolName::ContinueWorkflow, arguments, Some(&no_such_gap(1)));
         assert_eq!(call.arguments["output"]["artifacts"], json!([{ "kind": "a" }]));
         let arguments =
             given(json!({ "checkpointToken": "c", "output": { "artifacts": [{ "kind": "a" }] } }));
-        let details = json!({ "argument": "output", "refusedArtifact": 0 });
-        let call = acceptable(ToolName::CheckpointWorkflow, arguments, Some(&details));
+        let call = acceptable(ToolName::CheckpointWorkflow, arguments, Some(&no_such_gap(0)));
         assert_eq!(call.arguments["output"]["notesMarkdown"], placeholder::CHECKPOINT_NOTES);
     }
 
     #[test]
     fn a_value_too_large_to_show_is_emptied_wherever_it_comes_from() {
-        let details = json!({ "argument": "context", "contextKey": "b", "emptyValue": [""] });
+        let wanted = |key: &str, empty_value| {
+            let context_key = key.to_owned();
+            ErrorDetails::MissingContext(WantedValue {
+                argument: Argument::Context,
+                context_key,
+                empty_value,
+            })
+        };
+        let details = wanted("b", json!([""]));
         for context in [json!({}), json!({ "context": { "b": "x", "c": 1 } })] {
             let mut arguments = given(context.clone());
             arguments.insert("ackToken".to_owned(), json!("a"));
@@ -233,7 +243,7 @@ mod tests {
             assert_eq!(call.arguments["context"]["b"], json!([""]));
             assert_eq!(call.arguments["context"].get("c"), context["context"].get("c"));
         }
-        let details = json!({ "argument": "context", "contextKey": "goal", "emptyValue": "" });
+        let details = wanted("goal", json!(""));
         let arguments = given(json!({ "workflowId": "w", "goal": "g" }));
         let call = acceptable(ToolName::StartWorkflow, arguments, Some(&details));
         assert_eq!(Value::Object(call.arguments), json!({ "workflowId": "w", "context": { "goal": "" } }));
@@ -241,7 +251,12 @@ mod tests {
 
     #[test]
     fn a_context_that_cannot_grow_is_left_out() {
-        let details = json!({ "argument": "context", "measuredBytes": 262_150, "maxBytes": 262_144 });
+        let details = ErrorDetails::Oversize(Oversize {
+            argument: Some(Argument::Context),
+            measured_bytes: 262_150,
+            max_bytes: 262_144,
+            method: SizeMethod::MergedCanonicalJson,
+        });
         let arguments = given(json!({ "ackToken": "a", "context": { "small": 1 } }));
         let call = acceptable(ToolName::ContinueWorkflow, arguments, Some(&details));
         assert_eq!(Value::Object(call.arguments), json!({ "ackToken": "a" }));

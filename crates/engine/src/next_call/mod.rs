@@ -9,7 +9,7 @@ mod run;
 
 use serde_json::{Map, Value, json};
 use workrail_core::label::RunLabel;
-use workrail_model::error::{ErrorCode, ErrorEnvelope, Retry};
+use workrail_model::error::{ErrorCode, ErrorDetails, ErrorEnvelope, Retry};
 use workrail_model::placeholder;
 use workrail_model::reply::NextCall;
 use workrail_model::tool::ToolName;
@@ -91,13 +91,12 @@ pub fn offered(call: NextCall, offers: impl Fn(ToolName) -> bool) -> Option<Next
 
 /// The same call with the id most similar to the one sent; if there is none, the list.
 fn with_nearest_workflow(error: &ErrorEnvelope, tool: ToolName, mut sent: Map<String, Value>) -> NextCall {
-    let nearest = error.details.as_ref().and_then(|details| details.get("nearest")).and_then(Value::as_str);
-    match nearest {
-        None => NextCall::new(ToolName::ListWorkflows, []),
-        Some(id) => {
-            sent.insert("workflowId".to_owned(), Value::from(id));
+    match &error.details {
+        Some(ErrorDetails::UnknownWorkflow { nearest: Some(id), .. }) => {
+            sent.insert("workflowId".to_owned(), Value::from(id.as_str()));
             NextCall { tool, arguments: acceptable::whole_or_shortened(sent) }
         }
+        _ => NextCall::new(ToolName::ListWorkflows, []),
     }
 }
 

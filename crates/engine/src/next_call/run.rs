@@ -3,12 +3,12 @@
 //! Every call offered here is read-only. Whatever was mixed up, following it literally cannot advance the
 //! wrong run.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use workrail_core::label::RunLabel;
 use workrail_core::project::SessionState;
 use workrail_core::reply::rehydrate_call;
 use workrail_core::token::{NodeFacts, TokenError, VerifiedToken, readable_label};
-use workrail_model::error::{ErrorCode, ErrorEnvelope};
+use workrail_model::error::{ErrorCode, ErrorDetails, ErrorEnvelope};
 use workrail_model::name::StepId;
 use workrail_model::reply::NextCall;
 use workrail_model::token::TokenKind;
@@ -126,7 +126,10 @@ impl Reading<'_> {
         let step = step.map_or_else(|| "no step".to_owned(), |step| format!("step `{step}`"));
         let claimed = claimed(echo);
         let mut refused = error::mixed_up(&format!("run {label}, {step}"), &claimed);
-        refused.details = Some(json!({ "tokenRun": label.to_string(), "echoedRun": echo.run }));
+        refused.details = Some(ErrorDetails::MixedUp {
+            token_run: label.to_string(),
+            echoed_run: echo.run.map(str::to_owned),
+        });
         let same_run = echo.run.is_none() || names(echo, at);
         if same_run {
             let tip =

@@ -70,7 +70,7 @@ fn a_value_that_makes_the_next_step_too_long_is_refused_before_anything_is_recor
     let error = refused(send(&scene, &first, Some("Did the work."), large.clone()));
     assert!(error.message.contains("`show`") && error.message.contains("{{b}}"), "{}", error.message);
     assert!(error.suggestion.contains("`context.b`"), "{}", error.suggestion);
-    assert_eq!(error.details.unwrap()["stepId"], "show");
+    assert_eq!(json!(error.details)["stepId"], "show");
     assert_eq!(events(&scene, &first), before);
 
     // The same ack works with a smaller value, and the run ends.
@@ -109,7 +109,7 @@ fn a_value_sent_now_is_refused_with_an_empty_replacement() {
         let scene = hostile();
         let first = start(&scene, json!({})).unwrap();
         let error = refused(send(&scene, &first, Some("Did the work."), json!({ "b": value })));
-        let details = error.details.unwrap();
+        let details = json!(error.details);
         assert_eq!((&details["contextKey"], &details["emptyValue"]), (&json!("b"), &empty));
         let second = send(&scene, &first, Some("Did the work."), json!({ "b": empty })).unwrap();
         assert_eq!(second["run"]["stepId"], "show");

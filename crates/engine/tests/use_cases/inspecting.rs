@@ -158,7 +158,7 @@ fn an_unknown_id_gets_the_nearest_one_and_a_bounded_list() {
         let error = scene.inspect(asked, InspectMode::Metadata).unwrap_err();
         assert_eq!(error.code, ErrorCode::WorkflowNotFound);
         assert!(error.suggestion.contains(&format!("Did you mean `{near}`?")), "{}", error.suggestion);
-        let known = error.details.unwrap()["known"].as_array().unwrap().clone();
+        let known = json!(error.details)["known"].as_array().unwrap().clone();
         assert_eq!((known.len(), known[0].as_str()), (20, Some(near)));
     }
     let stranger = scene.inspect("zzz.qqqqqqqqqqqq", InspectMode::Metadata).unwrap_err();

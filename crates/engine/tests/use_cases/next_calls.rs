@@ -38,18 +38,34 @@ fn a_loop_over_an_unset_key_asks_for_it() {
         "run.json",
         &authored("team.run", &json!({ "steps": [each.clone()] })),
     );
-    let start = |context: Value| {
+    let start = |id: &str, context: Value| {
         let request = StartWorkflow {
-            workflow_id: "team.run".to_owned(),
+            workflow_id: id.to_owned(),
             context: object(context),
             ..StartWorkflow::default()
         };
         scene.engine.start_workflow(request)
     };
-    let refused = start(json!({})).unwrap_err();
+    let refused = start("team.run", json!({})).unwrap_err();
     assert_eq!(refused.code, ErrorCode::ValidationError);
-    assert_eq!(refused.details.as_ref().unwrap()["contextKey"], "slices");
-    assert_eq!(start(json!({ "slices": ["a"] })).unwrap().into_structured()["run"]["stepId"], "inner");
+    let wanted = |empty: Value| json!({ "argument": "context", "contextKey": "slices", "emptyValue": empty });
+    assert_eq!(json!(refused.details), wanted(json!(["<one item>"])));
+    assert_eq!(
+        start("team.run", json!({ "slices": ["a"] })).unwrap().into_structured()["run"]["stepId"],
+        "inner"
+    );
+
+    // A prompt that reads members of the item cannot be shown with plain texts.
+    let mut members = each.clone();
+    members["body"][0]["prompt"] = json!("Build {{slice.name}}.");
+    scene.shelf.put(
+        Precedence::Project,
+        "members.json",
+        &authored("team.members", &json!({ "steps": [members] })),
+    );
+    let refused = start("team.members", json!({ "slices": ["a"] })).unwrap_err();
+    assert!(refused.message.contains("needs a list of objects"), "{}", refused.message);
+    assert_eq!(json!(refused.details), wanted(json!([{ "...": "<one item>" }])));
 
     let mut run = Played::start(json!([step("plan", json!({})), each.clone()]), Mode::Guided);
     let blocked = run.send(json!({ "notes": "Planned two slices." }));

@@ -273,7 +273,7 @@ fn a_step_cannot_close_the_gap_of_a_missing_approval_either() {
         ..ContinueWorkflow::default()
     };
     let refused = scene.engine.continue_workflow(ending(&own)).unwrap_err();
-    assert_eq!(refused.details.unwrap()["refusedArtifact"], 0);
+    assert_eq!(json!(refused.details)["refusedArtifact"], 0);
     // Another run's gap does not concern this one, and the reply says so; the refused attempt has left no trace.
     let blocked = scene.engine.continue_workflow(ending(&gap)).unwrap().into_structured();
     assert_eq!(blocked["blockers"][0]["code"], "INVALID_REQUIRED_OUTPUT");

@@ -1,11 +1,16 @@
 //! The one error envelope of all edges: closed codes, explicit retry, and what to do next (G70).
 
+mod details;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use crate::id::RunId;
 use crate::reply::NextCall;
+
+pub use details::{
+    Argument, Doubt, ErrorDetails, Outcome, Oversize, RefusedArtifact, SizeMethod, WantedValue,
+};
 
 macro_rules! codes {
     ($($(#[$doc:meta])* $name:ident = $spelled:literal),+ $(,)?) => {
@@ -24,7 +29,7 @@ macro_rules! codes {
 
             /// What went wrong, why it matters and what to do, as markdown.
             pub fn page(self) -> &'static str {
-                match self { $(Self::$name => include_str!(concat!("../codes/", $spelled, ".md"))),+ }
+                match self { $(Self::$name => include_str!(concat!("../../codes/", $spelled, ".md"))),+ }
             }
         }
     };
@@ -102,7 +107,7 @@ pub enum Retry {
 }
 
 /// An error as every edge shows it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ErrorEnvelope {
     pub code: ErrorCode,
@@ -118,11 +123,11 @@ pub struct ErrorEnvelope {
     #[serde(skip)]
     pub in_team: Option<TeamSuggestion>,
     /// The call that leads on, ready to be sent as it is.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub next_call: Option<NextCall>,
     /// Structured facts; never needed to act.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub details: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub details: Option<ErrorDetails>,
 }
 
 /// What members of a team should do next: their agents, and people in the team's console.
