@@ -20,6 +20,8 @@ mod keyring;
 mod layout;
 mod load;
 mod memo;
+#[cfg(doctest)]
+mod misuse;
 mod observations;
 mod obstacles;
 mod orphan;
