@@ -1,42 +1,41 @@
 //! An agent's claims compared with what is known: which reported results rest on more than its word (G104), and which
 //! are contradicted (G124).
 //!
-//! Only certain facts are reported. A command counts as the reported one if its line ends with it, because then the
-//! line's exit code is the command's; `cargo test | tail` says nothing about the tests.
+//! Only certain facts are reported. A command counts as the reported one if its line ends with it and it is certain that
+//! the line's exit code is the command's; `cargo test | tail` says nothing about the tests.
 
 use serde_json::Value;
 use workrail_model::event::EvidenceRecorded;
 use workrail_model::evidence::{CheckResult, Evidence, EvidenceGrade, HookObservation, PathList};
 
+use crate::builtins::{CODING_HANDOFF_KIND, VERIFICATION_KIND};
 use crate::contract::kind_of;
 use crate::{edits, evidence};
 
-const VERIFICATION: &str = "wr.verification_report";
-const HANDOFF: &str = "wr.coding_handoff";
 const HANDOFF_CONTRACT: &str = "wr.contracts.coding_handoff";
 /// The number of files that a handoff can name.
 const NAMED_FILES_MAX: usize = 20;
 
 /// A known fact about a step.
 #[derive(Clone, Copy, Debug)]
-pub struct KnownFact<'a> {
+pub(crate) struct KnownFact<'a> {
     evidence: &'a Evidence,
     /// The host whose hook saw it.
     host: Option<&'a str>,
 }
 
 impl<'a> KnownFact<'a> {
-    pub fn recorded(record: &'a EvidenceRecorded) -> Self {
+    pub(crate) fn recorded(record: &'a EvidenceRecorded) -> Self {
         Self { evidence: &record.evidence, host: record.host.as_ref().map(|host| host.as_str()) }
     }
 
     /// What the engine itself found out in this attempt.
-    pub fn checked(evidence: &'a Evidence) -> Self {
+    pub(crate) fn checked(evidence: &'a Evidence) -> Self {
         Self { evidence, host: None }
     }
 
     /// What a hook saw and the next advance will record.
-    pub fn waiting(observation: &'a HookObservation) -> Self {
+    pub(crate) fn waiting(observation: &'a HookObservation) -> Self {
         Self { evidence: observation.evidence(), host: Some(observation.host().as_str()) }
     }
 }
@@ -74,14 +73,14 @@ enum Support {
 
 /// A claim that is known to be wrong, or that has no support where it would have been seen.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Contradiction {
+pub(crate) struct Contradiction {
     /// Distinguishes it from others at the same step.
-    pub about: String,
-    pub text: String,
+    pub(crate) about: String,
+    pub(crate) text: String,
 }
 
 /// How well each check in a report is known, in order; empty for other artifacts.
-pub fn grades(artifact: &Value, known: &[KnownFact<'_>]) -> Vec<String> {
+pub(crate) fn grades(artifact: &Value, known: &[KnownFact<'_>]) -> Vec<String> {
     let nothing_passed = why_nothing_passed(known);
     let words = |check: &Value| {
         let claim = TestClaim::of(check);
@@ -108,7 +107,7 @@ pub fn names_changed_files(contract: &str) -> bool {
 
 /// Where artifacts contradict what is known. `changed` is every file that changed since the run began, if that was
 /// determined.
-pub fn contradictions(
+pub(crate) fn contradictions(
     artifacts: &[Value],
     known: &[KnownFact<'_>],
     changed: Option<&[String]>,
@@ -121,7 +120,7 @@ pub fn contradictions(
 }
 
 fn reported_checks(artifact: &Value) -> &[Value] {
-    let checks = artifact.get("checks").filter(|_| kind_of(artifact) == VERIFICATION);
+    let checks = artifact.get("checks").filter(|_| kind_of(artifact) == VERIFICATION_KIND);
     checks.and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
 }
 
@@ -149,7 +148,8 @@ fn test_contradictions(artifact: &Value, known: &[KnownFact<'_>]) -> Vec<Contrad
 /// The latest fact about a claim; what the engine ran itself takes precedence over what a hook saw.
 fn support(claim: TestClaim<'_>, known: &[KnownFact<'_>]) -> Support {
     let checked = known.iter().rev().find_map(|fact| checked(claim, fact));
-    let observed = || known.iter().rev().find_map(|fact| observed(claim, fact));
+    // The last line that may have run it decides, also if it says nothing: an earlier result may be out of date.
+    let observed = || known.iter().rev().find_map(|fact| observed(claim, fact)).flatten();
     let Some((grade, passed, fact)) = checked.or_else(observed) else { return Support::Nothing };
     match (claim.result, passed) {
         ("passed", true) | ("failed", false) => Support::Agrees(grade),
@@ -172,40 +172,105 @@ fn checked(claim: TestClaim<'_>, known: &KnownFact<'_>) -> Option<(EvidenceGrade
     is_same.then(|| (EvidenceGrade::Checked, passed, evidence::line(known.evidence)))
 }
 
-fn observed(claim: TestClaim<'_>, known: &KnownFact<'_>) -> Option<(EvidenceGrade, bool, String)> {
+/// `None` if the line does not end with the reported command, `Some(None)` if it does and its exit code may be another
+/// command's.
+fn observed(claim: TestClaim<'_>, known: &KnownFact<'_>) -> Option<Option<(EvidenceGrade, bool, String)>> {
     let Evidence::CommandRun { command, exit_code: Some(code), .. } = known.evidence else { return None };
-    if !claim.command.is_some_and(|claimed| ends_with(command.as_str(), claimed)) {
-        return None;
-    }
+    let is_certain = is_exit_code_of(claim.command?, command.as_str(), *code)?;
     let fact = format!("the last run that {} saw ended with exit code {code}", hooks(known.host));
-    Some((EvidenceGrade::Observed, *code == 0, fact))
+    Some(is_certain.then_some((EvidenceGrade::Observed, *code == 0, fact)))
 }
 
-/// Whether a line's exit code is that of a command: the line ends with it, except for redirections.
+/// What decides whether the last command of a line runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Connector {
+    /// It runs in any case.
+    None,
+    /// `cd FOLDER &&` at the beginning of the line
+    Cd,
+    /// `&&`
+    And,
+    /// `||`
+    Or,
+    /// It may be a comment, or another command of its pipeline may give the exit code.
+    Unknown,
+}
+
+/// Shells give one of these if `cd` fails.
+const CD_FAILED: [i32; 2] = [1, 2];
+
+/// Whether a line's exit code is certainly that of a command at its end; `None` if the line does not end with it. After
+/// `&&` and `||` the command may not have run: then the code is that of a command before it, which failed or passed.
+fn is_exit_code_of(command: &str, line: &str, code: i32) -> Option<bool> {
+    Some(match connector_of_last(line, command)? {
+        Connector::None => true,
+        Connector::Cd => !CD_FAILED.contains(&code),
+        Connector::And => code == 0,
+        Connector::Or => code != 0,
+        Connector::Unknown => false,
+    })
+}
+
+/// Whether a line ends with a command.
 fn ends_with(line: &str, command: &str) -> bool {
+    connector_of_last(line, command).is_some()
+}
+
+/// The connector of a command at the end of a line; `None` if the line does not end with it, except for redirections.
+fn connector_of_last(line: &str, command: &str) -> Option<Connector> {
     let mut line: Vec<&str> = line.split_whitespace().collect();
     while line.last().is_some_and(|word| is_redirection(word)) {
         line.pop();
     }
     let command: Vec<&str> = command.split_whitespace().filter(|word| !is_redirection(word)).collect();
-    let Some(before) = line.len().checked_sub(command.len()).filter(|_| !command.is_empty()) else {
-        return false;
-    };
+    let start = line.len().checked_sub(command.len()).filter(|_| !command.is_empty())?;
+    let (before, last) = line.split_at(start);
+    if last != command {
+        return None;
+    }
     // What precedes it must be another command, not part of this one.
-    let is_whole = before == 0 || ["&&", ";", "||", "|"].iter().any(|end| line[before - 1].ends_with(end));
-    line[before..] == command[..] && (is_whole || is_environment(&line[..before]))
+    let own = before.iter().rev().take_while(|word| end_of(word).is_none() && word.contains('=')).count();
+    let before = &before[..before.len() - own];
+    let Some(word) = before.last() else { return Some(Connector::None) };
+    end_of(word)?;
+    if line.iter().any(|word| word.starts_with('#') || word.ends_with("pipefail")) {
+        return Some(Connector::Unknown);
+    }
+    // A pipeline runs as a whole, so what precedes it decides.
+    let ends = before.iter().rev().filter_map(|word| end_of(word));
+    Some(match ends.into_iter().find(|end| *end != CommandEnd::Pipe) {
+        None | Some(CommandEnd::Semicolon | CommandEnd::Pipe) => Connector::None,
+        Some(CommandEnd::And) if matches!(before, ["cd", folder, "&&"] if end_of(folder).is_none()) => {
+            Connector::Cd
+        }
+        Some(CommandEnd::And) => Connector::And,
+        Some(CommandEnd::Or) => Connector::Or,
+    })
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum CommandEnd {
+    And,
+    Or,
+    Semicolon,
+    Pipe,
+}
+
+/// How a word ends a command; `None` if it does not.
+fn end_of(word: &str) -> Option<CommandEnd> {
+    let ends = [
+        ("&&", CommandEnd::And),
+        ("||", CommandEnd::Or),
+        (";", CommandEnd::Semicolon),
+        ("|", CommandEnd::Pipe),
+    ];
+    ends.into_iter().find(|(end, _)| word.ends_with(end)).map(|(_, end)| end)
 }
 
 /// `2>&1`, `>file`: a word by itself.
 fn is_redirection(word: &str) -> bool {
     let digits = word.trim_start_matches(|c: char| c.is_ascii_digit());
     word.contains('>') && digits.trim_start_matches(['>', '&']).len() < digits.len()
-}
-
-/// `NAME=value` before a command.
-fn is_environment(words: &[&str]) -> bool {
-    let start = words.iter().rposition(|word| ["&&", ";", "||"].iter().any(|end| word.ends_with(end)));
-    words[start.map_or(0, |index| index + 1)..].iter().all(|word| word.contains('='))
 }
 
 /// Claims without any run that could have shown them, in a chat whose commands would have been seen.
@@ -249,9 +314,10 @@ fn hooks(host: Option<&str>) -> String {
 
 /// What a handoff says about changed files, compared with the repository (G123).
 fn file_contradictions(artifact: &Value, changed: &[String]) -> Vec<Contradiction> {
-    let named = artifact.get("filesChanged").filter(|_| kind_of(artifact) == HANDOFF);
+    let named = artifact.get("filesChanged").filter(|_| kind_of(artifact) == CODING_HANDOFF_KIND);
     let Some(named) = named.and_then(Value::as_array) else { return Vec::new() };
-    let named: Vec<&str> = named.iter().filter_map(Value::as_str).map(path_of).collect();
+    let named = named.iter().filter_map(Value::as_str);
+    let named: Vec<&str> = named.map(|named| changed_path(named, changed)).collect();
     let is_named = |file: &&String| named.iter().any(|path| edits::covers(path, file));
     let unchanged = named.iter().filter(|path| !changed.iter().any(|file| edits::covers(path, file)));
     let unchanged = PathList::new(unchanged.copied());
@@ -279,10 +345,17 @@ fn file_contradictions(artifact: &Value, changed: &[String]) -> Vec<Contradictio
         .collect()
 }
 
-/// Agents add remarks after a path: `src/a.rs (new)`, `src/a.rs: the flag`.
-fn path_of(named: &str) -> &str {
-    let end = named.find([' ', ':', '(']).unwrap_or(named.len());
-    named[..end].trim_matches('`')
+/// The path that a text names. Agents add remarks after it: `src/a.rs (new)`, `src/a.rs: the flag`. A name may have
+/// such signs itself, so the longest beginning that is a changed file counts.
+fn changed_path<'n>(named: &'n str, changed: &[String]) -> &'n str {
+    let path = |end: usize| named[..end].trim().trim_matches('`');
+    let named_end = named.trim_end().len();
+    let ends = named.match_indices([' ', ':', '(', '`']).map(|(index, _)| index);
+    let mut ends: Vec<usize> = ends.chain([named_end]).filter(|end| !path(*end).is_empty()).collect();
+    ends.sort_unstable();
+    let is_changed = |end: &&usize| changed.iter().any(|file| edits::covers(path(**end), file));
+    let end = ends.iter().rev().find(is_changed).or(ends.first());
+    path(end.copied().unwrap_or(named_end))
 }
 
 #[cfg(test)]
@@ -311,7 +384,7 @@ mod tests {
         if let Some(command) = command {
             check["command"] = json!(command);
         }
-        json!({ "kind": VERIFICATION, "result": "passed", "checks": [check] })
+        json!({ "kind": VERIFICATION_KIND, "result": "passed", "checks": [check] })
     }
 
     #[test_case("cargo test", "cargo test", true)]
@@ -328,6 +401,48 @@ mod tests {
         assert_eq!(ends_with(line, command), expected);
     }
 
+    /// After `&&` and `||`, only one kind of exit code is certainly that of the last command (G124).
+    #[test_case("true || cargo test", 0, &["claimed"]; "the tests did not run")]
+    #[test_case("false || cargo test", 1, &["contradicted"]; "the tests ran and failed")]
+    #[test_case("cargo fmt --check && cargo test", 1, &["claimed"]; "the format may have failed")]
+    #[test_case("cargo fmt --check && CI=1 cargo test", 1, &["claimed"]; "the same with a variable")]
+    #[test_case("cargo fmt --check && cargo test", 0, &["observed"]; "both passed")]
+    #[test_case("cargo fmt --check; cargo test", 1, &["contradicted"]; "the tests ran in any case")]
+    #[test_case("true || CI=1 cargo test 2>&1", 0, &["claimed"]; "the tests did not run, with a redirection")]
+    #[test_case("false && echo y | cargo test", 1, &["claimed"]; "the pipeline did not run")]
+    #[test_case("true || echo y | cargo test", 0, &["claimed"]; "the pipeline did not run either")]
+    #[test_case("echo y | cargo test", 1, &["contradicted"]; "the end of a pipeline")]
+    #[test_case("set -o pipefail; false | cargo test", 1, &["claimed"]; "another part may have failed")]
+    #[test_case("true # && cargo test", 0, &["claimed"]; "a comment")]
+    #[test_case("cd app && cargo test", 101, &["contradicted"]; "the folder is there")]
+    #[test_case("cd app && cargo test", 1, &["claimed"]; "the folder may be missing")]
+    #[test_case("cd app && cargo build && cargo test", 101, &["claimed"]; "the build may have failed")]
+    fn an_exit_code_counts_only_for_a_command_that_certainly_ran(line: &str, code: i32, expected: &[&str]) {
+        let seen = [ran(line, Some(code))];
+        let report = report(Some("cargo test"), "passed");
+        let grades = grades(&report, &known(&seen));
+        let first_words: Vec<&str> = grades.iter().filter_map(|grade| grade.split(' ').next()).collect();
+        assert_eq!(first_words, expected);
+        let is_contradicted = !contradictions(&[report], &known(&seen), None).is_empty();
+        assert_eq!(is_contradicted, expected == ["contradicted"]);
+    }
+
+    /// G124: remarks after a path are cut off, but not a part of the name of a file that changed.
+    #[test]
+    fn a_changed_file_may_have_spaces_and_signs_in_its_name() {
+        let handoff = |named: &str| json!({ "kind": CODING_HANDOFF_KIND, "filesChanged": [named] });
+        let found = |named: &str, changed: &str| {
+            contradictions(&[handoff(named)], &[], Some(&[changed.to_owned()])).len()
+        };
+        assert_eq!(found("docs/my notes.md", "docs/my notes.md"), 0);
+        assert_eq!(found("`docs/a (1).md`", "docs/a (1).md"), 0);
+        assert_eq!(found("src/a.rs (new)", "src/a.rs"), 0);
+        assert_eq!(found(" docs/my notes.md (new)", "docs/my notes.md"), 0);
+        assert_eq!(found("`docs/my notes.md`: text", "docs/my notes.md"), 0);
+        assert_eq!(found("docs/a (1).md: a (2)", "docs/a (1).md"), 0);
+        assert_eq!(found("docs/my notes.md", "docs/other.md"), 2);
+    }
+
     #[test]
     fn the_last_run_of_the_reported_command_decides() {
         let seen = [ran("cargo test", Some(101)), ran("cargo test", Some(0))];
@@ -340,6 +455,26 @@ mod tests {
              claude-code saw ended with exit code 101."
         );
         assert_eq!(grades(&report(Some("cargo test"), "failed"), &known(&seen)), ["observed"]);
+    }
+
+    /// A later line that may have run the command, or not, leaves nothing certain.
+    #[test]
+    fn an_earlier_result_does_not_count_if_a_later_one_is_uncertain() {
+        for (earlier, later) in [(0, "cargo build && cargo test"), (101, "cargo fmt --check && cargo test")] {
+            let seen = [ran("cargo test", Some(earlier)), ran(later, Some(1))];
+            let claim = report(Some("cargo test"), "passed");
+            assert_eq!(grades(&claim, &known(&seen)), ["claimed"], "{later}");
+            assert_eq!(contradictions(&[claim], &known(&seen), None), [], "{later}");
+        }
+    }
+
+    /// Else a handoff that names nothing else would agree with every repository.
+    #[test]
+    fn the_root_is_no_name_of_a_changed_file() {
+        for root in [".", "/ (all)"] {
+            let handoff = json!({ "kind": CODING_HANDOFF_KIND, "filesChanged": [root] });
+            assert_eq!(contradictions(&[handoff], &[], Some(&["a.rs".to_owned()])).len(), 2, "{root}");
+        }
     }
 
     #[test]
@@ -373,7 +508,8 @@ mod tests {
 
     #[test]
     fn named_files_are_compared_with_the_repository() {
-        let handoff = json!({ "kind": HANDOFF, "filesChanged": ["src/a.rs (new)", "docs", "src/gone.rs"] });
+        let named = ["src/a.rs (new)", "docs", "src/gone.rs"];
+        let handoff = json!({ "kind": CODING_HANDOFF_KIND, "filesChanged": named });
         let changed = ["src/a.rs", "docs/x.md", "src/b.rs"].map(str::to_owned);
         let found = contradictions(&[handoff], &[], Some(&changed));
         let texts: Vec<&str> = found.iter().map(|claim| claim.text.as_str()).collect();

@@ -38,7 +38,7 @@ impl AllowedEdits {
     }
 
     /// Everything that may change, for display.
-    pub fn globs(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn globs(&self) -> impl Iterator<Item = &str> {
         let declared = self.declared.iter().flat_map(|scope| &scope.files);
         self.own.iter().chain(declared).map(String::as_str)
     }
@@ -47,7 +47,8 @@ impl AllowedEdits {
     pub fn allows(&self, path: &str) -> bool {
         let Some(parts) = parts_of(path) else { return false };
         let mut declared = self.declared.iter().flat_map(|scope| &scope.files);
-        self.own.iter().any(|glob| fits(glob, &parts)) || declared.any(|glob| covers(glob, path))
+        self.own.iter().any(|glob| fits(glob, &parts))
+            || declared.any(|glob| is_root(glob) || covers(glob, path))
     }
 }
 
@@ -60,6 +61,12 @@ fn declared_files(value: &Value) -> Option<Vec<String>> {
 
 /// The same limit as for a glob in a step.
 const DECLARED_BYTES_MAX: usize = 256;
+
+/// `.` or `/`: as a scope, everything in the repository.
+fn is_root(named: &str) -> bool {
+    let named = named.trim();
+    !named.is_empty() && named.split('/').all(|part| part.is_empty() || part == ".")
+}
 
 /// Whether a file is the one an agent named, matches its glob, or is in the folder it named, with or without a slash.
 pub(crate) fn covers(named: &str, path: &str) -> bool {
@@ -199,6 +206,18 @@ mod tests {
     fn a_declared_scope_covers_its_files_and_folders(path: &str, expected: bool) {
         let allowed = scoped(serde_json::json!(["src/a.rs", "tests", "web/*.css"])).unwrap();
         assert_eq!(allowed.allows(path), expected);
+    }
+
+    #[test_case(".", true)]
+    #[test_case("./", true)]
+    #[test_case("/", true)]
+    #[test_case("", false; "nothing")]
+    #[test_case("/src", false; "another absolute path")]
+    #[test_case("..", false; "the folder above")]
+    fn only_the_root_as_a_scope_covers_everything(declared: &str, expected: bool) {
+        let allowed = scoped(serde_json::json!([declared])).unwrap();
+        assert_eq!(allowed.allows("src/deep/a.rs"), expected);
+        assert!(!allowed.allows("../outside"));
     }
 
     #[test]

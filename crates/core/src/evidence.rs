@@ -89,7 +89,7 @@ fn not_seen(reason: NotSeenReason) -> &'static str {
 }
 
 /// The first paths, and how many more.
-pub fn paths(files: &PathList) -> String {
+pub(crate) fn paths(files: &PathList) -> String {
     let mut words = files.paths().take(PATHS_IN_LINE).collect::<Vec<_>>().join(", ");
     match files.total().saturating_sub(PATHS_IN_LINE as u64) {
         0 => {}

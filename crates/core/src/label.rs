@@ -70,10 +70,9 @@ pub enum Nearness {
 const BEGINNING_MIN: usize = 2;
 
 impl RunLabel {
-    /// How `typed` matches this label: in any case, with a space, an underscore or nothing special in place of the
-    /// hyphen.
+    /// How `typed` matches this label: in any case, with a space or an underscore in place of the hyphen.
     pub fn nearness(self, typed: &str) -> Option<Nearness> {
-        let typed = spelled(typed);
+        let typed = normalised(typed);
         let own = self.to_string();
         if typed == own {
             return Some(Nearness::Exact);
@@ -95,8 +94,8 @@ impl RunLabel {
     }
 }
 
-/// Normalises a label: lowercase, with a hyphen in place of a space or an underscore.
-pub fn spelled(text: &str) -> String {
+/// The spelling of a label: lowercase, with a hyphen in place of a space or an underscore.
+pub fn normalised(text: &str) -> String {
     let words =
         text.split(|c: char| c.is_whitespace() || c == '_' || c == '-').filter(|word| !word.is_empty());
     words.collect::<Vec<_>>().join("-").to_ascii_lowercase()

@@ -195,7 +195,11 @@ pub(crate) fn open_keys<'a>(
         for (key, how) in reads {
             let own = open.entry(key).or_default();
             own.kind = own.kind.max(how.kind);
-            own.members.extend(how.members);
+            for member in how.members {
+                if !own.members.contains(&member) {
+                    own.members.push(member);
+                }
+            }
             let new: Vec<Value> =
                 how.values.into_iter().filter(|value| !own.values.contains(value)).collect();
             own.values.extend(new);

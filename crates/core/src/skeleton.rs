@@ -10,7 +10,8 @@ use workrail_model::compiled::{
 };
 use workrail_model::placeholder::{self, A_NUMBER, AN_ITEM, TRUE_OR_FALSE, YOUR_TEXT};
 
-use crate::interpret::{capability_name, definitions};
+use crate::builtins::ASSESSMENT_KIND;
+use crate::interpret::definitions;
 use crate::routing::{ReadKind, Reads};
 
 /// Schemas nest; beyond this depth a field is a text to fill in.
@@ -39,7 +40,7 @@ pub(crate) fn artifact(step: &CompiledStep, contract: &CompiledContract) -> Valu
     if let StepKind::CapabilityProbe { capability, .. } = &step.kind
         && let Some(members) = value.as_object_mut()
     {
-        members.insert("capability".to_owned(), Value::from(capability_name(*capability)));
+        members.insert("capability".to_owned(), Value::from(capability.as_str()));
     }
     value
 }
@@ -104,7 +105,7 @@ pub(crate) fn assessment(definition: &AssessmentDefinition, with_id: bool) -> Va
         .filter(|dimension| dimension.required)
         .map(|dimension| (dimension.id.to_string(), Value::from(placeholder::one_of(&dimension.levels))))
         .collect();
-    let mut artifact = json!({ "kind": "wr.assessment", "dimensions": dimensions });
+    let mut artifact = json!({ "kind": ASSESSMENT_KIND, "dimensions": dimensions });
     if with_id && let Some(members) = artifact.as_object_mut() {
         members.insert("assessmentId".to_owned(), json!(definition.id.as_str()));
     }

@@ -143,6 +143,24 @@ fn commands_for_people_are_refused_however_they_are_written() {
         "workrail config set approvals.require terminal",
         "workrail session prefs set full_auto_never_stop --session amber-falcon",
         "workrail console --no-open",
+        "echo \"$( (true); workrail approve amber )\"",
+        "echo \"$( (true; (true)); workrail approve amber )\"",
+        "echo \"$((true); workrail approve amber)\"",
+        "echo \"$(case a in a) workrail approve amber;; esac)\"",
+        "echo \"$(case a in b) ;; (c|a) true;; esac; workrail approve amber)\"",
+        "echo \"$(if true; then case a in\n a) true;; esac; fi; workrail approve amber)\"",
+        "echo \"$(f() { true; }; workrail approve amber)\"",
+        "echo \"$(echo $((1+(2))); workrail approve amber)\"",
+        "echo \"$(case a in a) case b in b) true;; esac esac)\"; workrail approve amber",
+        "echo \"$(( 1 << 2 ))\"\nworkrail approve amber",
+        "echo $[1 << 2]\nworkrail approve amber",
+        "a[1<<2]=3\nworkrail approve amber",
+        "(( 1 << 2 ))\nworkrail approve amber",
+        "echo $(( 8 #1 )); workrail approve amber",
+        "echo \"$(case x in esac)\"; workrail approve amber; echo \"\"",
+        "echo \"$(echo case x)\"; workrail approve amber; echo \"\"",
+        "$\"workrail\" approve amber",
+        "bash -c $\"workrail approve amber\"",
     ];
     for line in refused {
         assert!(refused_command(line).is_some(), "{line}");
@@ -165,6 +183,12 @@ fn commands_for_people_are_refused_however_they_are_written() {
         "ls 'workrail' approve",
         "echo 'unfinished",
         "a=$(b",
+        "echo \"$( (true) ; true ) workrail approve amber\"",
+        "echo \"$(case a in a) true;; esac) workrail approve amber\"",
+        "echo \"$((1+(2))); workrail approve amber\"",
+        "echo \"costs 5$\" workrail approve amber",
+        "case a in a) echo workrail approve;; esac",
+        "cat [a<<END\nworkrail approve amber\nEND",
     ];
     for line in harmless {
         assert_eq!(refused_command(line), None, "{line}");
@@ -191,7 +215,9 @@ fn any_line_is_parsed_to_its_end() {
     let quotes = "\"`'$(<<<".repeat(5_000);
     let wrapped = "sudo ".repeat(20_000);
     let shells = "sh -c '".repeat(2_000);
-    for line in [deep, quotes, wrapped, shells] {
+    let parentheses = "(".repeat(200_000);
+    let cases = "$(case a in a)".repeat(20_000);
+    for line in [deep, quotes, wrapped, shells, parentheses, cases] {
         assert_eq!(refused_command(&line), None);
     }
 }

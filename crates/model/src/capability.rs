@@ -3,14 +3,16 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::closed_set::closed_set;
 use crate::name::StepId;
 use crate::text::BoundedText;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Capability {
-    Delegation,
-    WebBrowsing,
+closed_set! {
+    "snake_case",
+    pub enum Capability {
+        Delegation,
+        WebBrowsing,
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]

@@ -83,6 +83,7 @@ mod tests {
         check_all!(
             crate::approval::RequiredProof,
             crate::blocker::BlockerCode,
+            crate::capability::Capability,
             crate::compiled::CompiledWarningCode,
             crate::config::ValueOrigin,
             crate::discovery::DiscoveryWarningCode,

@@ -148,8 +148,16 @@ pub struct WorkflowGroup {
     /// A tag, or the namespace of workflows without tags.
     pub name: String,
     pub count: usize,
-    /// The argument that shows them: `tags` or `query`.
-    pub narrow_by: String,
+    /// The argument that shows them.
+    pub narrow_by: NarrowBy,
+}
+
+/// An argument of `list_workflows` that shows one group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum NarrowBy {
+    Query,
+    Tags,
 }
 
 /// A file that is there and cannot be used, with the reasons.

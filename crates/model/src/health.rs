@@ -1,5 +1,7 @@
 //! How much of a session's log can be trusted, and what limits it (G20).
 
+use std::fmt;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -83,6 +85,21 @@ pub enum SessionHealth {
     },
 }
 
+impl fmt::Display for SessionHealth {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Healthy => f.write_str("it is healthy"),
+            Self::CorruptTail { valid_until, reason } => {
+                write!(f, "damaged after its first {} events: {reason}", valid_until.get())
+            }
+            Self::CorruptHead { reason } => write!(f, "damaged from its beginning: {reason}"),
+            Self::UnknownVersion { record, version } => {
+                write!(f, "written by a newer version: {record} has version {version}")
+            }
+        }
+    }
+}
+
 impl SessionHealth {
     /// The health of a log whose events are valid only before `valid_until`.
     pub fn corrupt_from(valid_until: EventIndex, reason: CorruptionReason) -> Self {
@@ -112,14 +129,20 @@ impl SessionHealth {
         }
     }
 
-    /// Whether this user may not read a part of it: unknown whether it is damaged, and no repair can change it.
-    pub fn is_access_denied(&self) -> bool {
+    /// The path of the part that this user may not read: unknown whether it is damaged, and no repair can change it.
+    pub fn denied_path(&self) -> Option<&str> {
         match self {
-            Self::CorruptTail { reason, .. } | Self::CorruptHead { reason } => {
-                matches!(reason, CorruptionReason::AccessDenied { .. })
-            }
-            Self::Healthy | Self::UnknownVersion { .. } => false,
+            Self::CorruptTail { reason: CorruptionReason::AccessDenied { path, .. }, .. }
+            | Self::CorruptHead { reason: CorruptionReason::AccessDenied { path, .. } } => Some(path),
+            Self::Healthy
+            | Self::CorruptTail { .. }
+            | Self::CorruptHead { .. }
+            | Self::UnknownVersion { .. } => None,
         }
+    }
+
+    pub fn is_access_denied(&self) -> bool {
+        self.denied_path().is_some()
     }
 
     pub fn is_healthy(&self) -> bool {

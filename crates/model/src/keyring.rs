@@ -46,6 +46,13 @@ impl Keyring {
         Self { current: fresh, previous: Some(self.current) }
     }
 
+    /// Detects a damaged key in a stored keyring: a truncated digest of both keys, from which neither can be derived.
+    pub fn check(&self) -> [u8; 8] {
+        let previous: &[u8] = self.previous.as_ref().map_or(&[], |key| key.bytes());
+        let digest = Sha256::of_parts(&[b"workrail/keyring-check", self.current.bytes(), previous]);
+        *digest.as_bytes().first_chunk().expect("a digest has 32 bytes")
+    }
+
     pub fn in_order(&self) -> impl Iterator<Item = &SigningKey> {
         std::iter::once(&self.current).chain(&self.previous)
     }

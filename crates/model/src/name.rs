@@ -101,6 +101,14 @@ name!(
 );
 
 impl WorkflowId {
+    /// The namespace of bundled workflows; other files may not use it.
+    pub const RESERVED_NAMESPACE: &str = "wr";
+
+    /// Whether only a bundled workflow may have this id.
+    pub fn is_reserved(&self) -> bool {
+        self.namespace() == Some(Self::RESERVED_NAMESPACE)
+    }
+
     /// The part before the dot; `None` for a legacy id.
     pub fn namespace(&self) -> Option<&str> {
         self.0.split_once('.').map(|(namespace, _)| namespace)
@@ -180,6 +188,14 @@ mod tests {
     #[test_case("", false; "empty")]
     fn workflow_ids(text: &str, valid: bool) {
         assert_eq!(WorkflowId::parse(text).is_ok(), valid);
+    }
+
+    #[test_case("wr.review", true)]
+    #[test_case("wr", false; "no namespace")]
+    #[test_case("wrr.review", false)]
+    #[test_case("team.wr", false)]
+    fn one_namespace_is_reserved(text: &str, reserved: bool) {
+        assert_eq!(WorkflowId::parse(text).unwrap().is_reserved(), reserved);
     }
 
     #[test_case("phase-0_triage", true)]

@@ -28,6 +28,8 @@ pub enum AttachmentKind {
 pub type ContentKey = (AttachmentKind, Sha256);
 
 impl AttachmentKind {
+    pub const ALL: [Self; 3] = [Self::Snapshot, Self::Blob, Self::Workflow];
+
     /// The maximum size of an attachment of this kind.
     pub fn bytes_max(self) -> u64 {
         match self {

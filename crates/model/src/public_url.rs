@@ -1,6 +1,7 @@
 //! The address under which a team reaches a server: what a request must name, and the origin that browsers send (G115).
 
 use std::fmt;
+use std::net::IpAddr;
 use std::str::FromStr;
 
 use crate::loopback::ListenerNames;
@@ -109,6 +110,12 @@ impl PublicUrl {
         self.port
     }
 
+    /// Whether only this machine reaches the host, so that nothing sent to it needs encryption.
+    pub fn is_loopback(&self) -> bool {
+        let address = self.host.trim_matches(['[', ']']).parse::<IpAddr>();
+        self.host == "localhost" || address.is_ok_and(|address| address.is_loopback())
+    }
+
     /// What a request may send as its `Host`, and the one origin that is ours.
     pub fn names(&self) -> ListenerNames {
         let mut hosts = vec![format!("{}:{}", self.host, self.port)];
@@ -140,6 +147,20 @@ mod tests {
             assert!(!url.names().has_host(&format!("{host}.evil.example")), "{text}");
         }
         assert!(!"https://w.example:8443".parse::<PublicUrl>().unwrap().names().has_host("w.example"));
+    }
+
+    /// Broke: `install` and `serve` had rules of their own, which differed for 127.0.0.2.
+    #[test]
+    fn loopback_is_one_name_and_the_loopback_addresses() {
+        let is_loopback =
+            |host: &str| format!("http://{host}:8080").parse::<PublicUrl>().unwrap().is_loopback();
+        for host in ["localhost", "LOCALHOST", "127.0.0.1", "127.0.0.2", "127.255.0.1", "[::1]"] {
+            assert!(is_loopback(host), "{host}");
+        }
+        for host in ["w.example", "localhost.w.example", "128.0.0.1", "[::2]", "10.0.0.1", "127.1", "0.0.0.0"]
+        {
+            assert!(!is_loopback(host), "{host}");
+        }
     }
 
     #[test]

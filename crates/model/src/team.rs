@@ -42,7 +42,7 @@ closed_set! {
         Work,
         /// What waits for a person: approving, rejecting, answering; closing a run, how far it may go, keeping a session.
         Decide,
-        /// What concerns the whole store: deleting, importing, settings, keys, tokens, workflow files.
+        /// What concerns the whole store: deleting, importing, repairing, keys, tokens.
         Administer,
     }
 }

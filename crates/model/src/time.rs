@@ -45,6 +45,11 @@ impl Timestamp {
 }
 
 impl Timestamp {
+    /// The inverse of `epoch_ms`; `None` if it does not fit the format.
+    pub fn of_epoch_ms(ms: u64) -> Option<Self> {
+        Self("1970-01-01T00:00:00.000Z".to_owned()).plus_ms(ms)
+    }
+
     /// This much later; `None` if that does not fit the format.
     pub fn plus_ms(&self, ms: u64) -> Option<Self> {
         let time: DateTime = self.0.get(..SHAPE.len() - 1)?.parse().ok()?;
@@ -107,6 +112,9 @@ mod tests {
         assert_eq!(ms("1970-01-01T00:00:00.000Z"), Some(0));
         assert_eq!(ms("1969-12-31T23:59:59.999Z"), Some(-1));
         assert_eq!(ms("2000-03-01T00:00:00.000Z"), Some(951_868_800_000));
+        let at = |ms| Timestamp::of_epoch_ms(ms).map(|time| time.to_string());
+        assert_eq!(at(951_868_800_007).as_deref(), Some("2000-03-01T00:00:00.007Z"));
+        assert_eq!((at(253_402_300_800_000), at(u64::MAX)), (None, None));
         assert_eq!(ms("2026-01-31T23:59:59.999Z"), Some(1_769_903_999_999));
         assert_eq!(ms("9999-12-31T23:59:59.999Z"), Some(253_402_300_799_999));
         assert_eq!(ms("0000-01-01T00:00:00.000Z"), Some(-62_167_219_200_000));

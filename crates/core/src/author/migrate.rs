@@ -58,7 +58,7 @@ pub fn renamed(text: &str, namespace: Option<&str>, origin: FileOrigin) -> Optio
     let id = root.get_string("id")?.value.to_string();
     let own = WorkflowId::parse(&id).ok()?;
     let suggested = match own.namespace() {
-        Some("wr") => {
+        Some(WorkflowId::RESERVED_NAMESPACE) => {
             suggested_id(own.as_str().trim_start_matches("wr."), origin, Sha256::of(&[]), |_| false)
         }
         None => suggested_id(own.as_str(), origin, Sha256::of(&[]), |_| false),
@@ -213,24 +213,31 @@ impl MigrationEditor<'_> {
         });
         let range = template.range();
         self.replace(range.start, range.end, call);
-        self.remove(step, kind);
-        if let Some(args) = args {
-            self.remove(step, args);
-        }
+        let removed: Vec<usize> =
+            [Some(kind), args].into_iter().flatten().map(|own| own.range().start).collect();
+        self.remove(step, &removed);
     }
 
-    /// Removes a member together with its comma.
-    fn remove(&mut self, object: &Object<'_>, member: &ObjectProp<'_>) {
-        let start = member.range().start;
-        let index =
-            object.properties.iter().position(|property| property.range().start == start).unwrap_or_default();
-        match (
-            index.checked_sub(1).and_then(|before| object.properties.get(before)),
-            object.properties.get(index + 1),
-        ) {
-            (Some(before), _) => self.replace(before.range().end, member.range().end, String::new()),
-            (None, Some(after)) => self.replace(start, after.range().start, String::new()),
-            (None, None) => self.replace(start, member.range().end, String::new()),
+    /// Removes members, named by where they start, together with their commas.
+    fn remove(&mut self, object: &Object<'_>, starts: &[usize]) {
+        let is_removed = |property: &ObjectProp<'_>| starts.contains(&property.range().start);
+        let mut kept_before = None;
+        let mut members = object.properties.iter().peekable();
+        while let Some(member) = members.next() {
+            if !is_removed(member) {
+                kept_before = Some(member.range().end);
+                continue;
+            }
+            // Neighbours are removed as one, so that no two edits overlap.
+            let mut end = member.range().end;
+            while let Some(next) = members.next_if(|next| is_removed(next)) {
+                end = next.range().end;
+            }
+            match (kept_before, members.peek()) {
+                (Some(before), _) => self.replace(before, end, String::new()),
+                (None, Some(after)) => self.replace(member.range().start, after.range().start, String::new()),
+                (None, None) => self.replace(member.range().start, end, String::new()),
+            }
         }
     }
 }
@@ -277,6 +284,28 @@ mod tests {
             migrated(&done.text, &Renames::new()).unwrap().changes,
             [],
             "a second time nothing is left"
+        );
+    }
+
+    #[test]
+    fn members_that_are_removed_may_follow_each_other() {
+        let step = |members: &str| {
+            let text = format!(r#"{{"id":"a.b","steps":[{{{members}}}]}}"#);
+            migrated(&text, &Renames::new()).map(|done| done.text)
+        };
+        let expected = |members: &str| Some(format!(r#"{{"id":"a.b","steps":[{{{members}}}]}}"#));
+        let call = r#""templateCall": { "templateId": "x", "args": {} }"#;
+        assert_eq!(
+            step(r#""type":"template_call","args":{},"templateId":"x","id":"s""#),
+            expected(&format!(r#"{call},"id":"s""#))
+        );
+        assert_eq!(
+            step(r#""id":"s","templateId":"x","type":"template_call","args":{}"#),
+            expected(&format!(r#""id":"s",{call}"#))
+        );
+        assert_eq!(
+            step(r#""args":{},"id":"s","type":"template_call","templateId":"x""#),
+            expected(&format!(r#""id":"s",{call}"#))
         );
     }
 

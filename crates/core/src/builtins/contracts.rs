@@ -3,8 +3,12 @@
 use std::sync::LazyLock;
 
 use serde_json::{Map, Value, json};
+use workrail_model::capability::Capability;
 
-use super::LOOP_CONTROL_KIND;
+use super::{
+    ASSESSMENT_KIND, CAPABILITY_OBSERVATION_KIND, CODING_HANDOFF_KIND, LOOP_CONTROL_KIND, VERIFICATION_KIND,
+    WORKFLOW_DIVERGENCE_KIND,
+};
 
 #[derive(Clone, Debug)]
 pub struct Contract {
@@ -87,10 +91,10 @@ fn kind(kind: &str) -> Value {
 fn assessment() -> Contract {
     Contract {
         id: "wr.contracts.assessment",
-        artifact_kind: "wr.assessment",
+        artifact_kind: ASSESSMENT_KIND,
         purpose: "A judgement on named dimensions, each at one of its declared levels.",
         schema: object(json!({
-            "kind": kind("wr.assessment"),
+            "kind": kind(ASSESSMENT_KIND),
             "assessmentId?": text(1, 64),
             "dimensions": {
                 "type": "object",
@@ -112,11 +116,11 @@ fn assessment() -> Contract {
 fn capability_observation() -> Contract {
     Contract {
         id: "wr.contracts.capability_observation",
-        artifact_kind: "wr.capability_observation",
+        artifact_kind: CAPABILITY_OBSERVATION_KIND,
         purpose: "Whether the agent has an optional capability, found out by trying.",
         schema: object(json!({
-            "kind": kind("wr.capability_observation"),
-            "capability": one_of(&["delegation", "web_browsing"]),
+            "kind": kind(CAPABILITY_OBSERVATION_KIND),
+            "capability": one_of(&Capability::ALL.map(Capability::as_str)),
             "status": one_of(&["available", "unavailable"]),
             "attempt?": object(json!({
                 "result": one_of(&["success", "failure"]),
@@ -159,10 +163,10 @@ fn changed_files() -> Contract {
 fn coding_handoff() -> Contract {
     Contract {
         id: "wr.contracts.coding_handoff",
-        artifact_kind: "wr.coding_handoff",
+        artifact_kind: CODING_HANDOFF_KIND,
         purpose: "What an implementation leaves behind for the person or agent that reviews or continues it.",
         schema: object(json!({
-            "kind": kind("wr.coding_handoff"),
+            "kind": kind(CODING_HANDOFF_KIND),
             "version": { "const": 1 },
             "branchName?": some_text(),
             "keyDecisions": list(text(1, 200), 8),
@@ -448,10 +452,10 @@ fn shaping_handoff() -> Contract {
 fn verification_report() -> Contract {
     Contract {
         id: "wr.contracts.verification_report",
-        artifact_kind: "wr.verification_report",
+        artifact_kind: VERIFICATION_KIND,
         purpose: "What was verified, how, and with which result.",
         schema: object(json!({
-            "kind": kind("wr.verification_report"),
+            "kind": kind(VERIFICATION_KIND),
             "result": one_of(&["passed", "failed", "partial"]),
             "checks": { "type": "array", "minItems": 1, "maxItems": 100, "items": object(json!({
                 "name": text(1, 200),
@@ -472,10 +476,10 @@ fn verification_report() -> Contract {
 fn workflow_divergence() -> Contract {
     Contract {
         id: "wr.contracts.workflow_divergence",
-        artifact_kind: "wr.workflow_divergence",
+        artifact_kind: WORKFLOW_DIVERGENCE_KIND,
         purpose: "The agent deviated from the instructions on purpose, with the reason.",
         schema: object(json!({
-            "kind": kind("wr.workflow_divergence"),
+            "kind": kind(WORKFLOW_DIVERGENCE_KIND),
             "reason": one_of(&[
                 "missing_user_context", "capability_unavailable", "efficiency_skip", "safety_stop",
                 "policy_constraint",

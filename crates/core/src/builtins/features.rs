@@ -31,7 +31,7 @@ pub fn features() -> &'static [Feature] {
     &ALL
 }
 
-pub fn feature(id: &str) -> Option<&'static Feature> {
+pub(crate) fn feature(id: &str) -> Option<&'static Feature> {
     ALL.iter().find(|feature| feature.id == id)
 }
 

@@ -10,20 +10,25 @@ mod refs;
 mod templates;
 
 pub use contracts::{Contract, contract, contracts};
-pub(crate) use features::configured;
-pub use features::{Feature, FeatureSetting, feature, features};
+pub use features::{Feature, FeatureSetting, features};
+pub(crate) use features::{configured, feature};
 pub use insertions::{Insertion, InsertionKind, insertions};
 pub(crate) use refs::STEP_REF_BYTES_MAX;
 pub use refs::{Snippet, snippet, snippets};
-pub use templates::{PROBE_TEMPLATE, Routine, Template, TemplateArgument, TemplateStep, template, templates};
-pub(crate) use templates::{routine_template, routines};
+pub use templates::{PROBE_TEMPLATE, Routine, Template, TemplateArgument, TemplateStep, templates};
+pub(crate) use templates::{routine_template, routines, template};
 
 use serde_json::{Value, json};
 
 pub(crate) const LOOP_CONTROL_CONTRACT: &str = "wr.contracts.loop_control";
 /// The kind of its artifact.
 pub(crate) const LOOP_CONTROL_KIND: &str = "wr.loop_control";
-pub(crate) const CAPABILITY_NAMES: [&str; 2] = ["delegation", "web_browsing"];
+/// The kinds of the other artifacts that are read here and not only checked by their contract.
+pub(crate) const ASSESSMENT_KIND: &str = "wr.assessment";
+pub(crate) const CAPABILITY_OBSERVATION_KIND: &str = "wr.capability_observation";
+pub(crate) const CODING_HANDOFF_KIND: &str = "wr.coding_handoff";
+pub(crate) const VERIFICATION_KIND: &str = "wr.verification_report";
+pub(crate) const WORKFLOW_DIVERGENCE_KIND: &str = "wr.workflow_divergence";
 
 /// The operators of conditions, with what they test.
 pub const CONDITION_KINDS: [(&str, &str); 13] = [

@@ -53,7 +53,7 @@ pub fn templates() -> &'static [Template] {
     &ALL
 }
 
-pub fn template(id: &str) -> Option<&'static Template> {
+pub(crate) fn template(id: &str) -> Option<&'static Template> {
     ALL.iter().find(|template| template.id == id)
 }
 

@@ -349,25 +349,14 @@ impl<'s> HistoryReader<'s> {
         if self.workflows_checked != bundle.workflows.len() {
             return Err(BundleError::integrity("session/pinnedWorkflows", "changed while it was read"));
         }
-        let stray = None
-            .or_else(|| {
-                bundle
-                    .snapshots
-                    .keys()
-                    .find(|key| !self.snapshots.contains(key))
-                    .map(|key| BundleSection::Snapshot(*key))
-            })
-            .or_else(|| {
-                bundle
-                    .workflows
-                    .keys()
-                    .find(|key| !self.workflows.contains(key))
-                    .map(|key| BundleSection::Workflow(*key))
-            })
-            .or_else(|| {
-                bundle.blobs.keys().find(|key| !self.blobs.contains(key)).map(|key| BundleSection::Blob(*key))
-            });
-        if let Some(section) = stray {
+        let snapshots = bundle.snapshots.keys().filter(|key| !self.snapshots.contains(key));
+        let workflows = bundle.workflows.keys().filter(|key| !self.workflows.contains(key));
+        let blobs = bundle.blobs.keys().filter(|key| !self.blobs.contains(key));
+        let mut unreferenced = snapshots
+            .map(|key| BundleSection::Snapshot(*key))
+            .chain(workflows.map(|key| BundleSection::Workflow(*key)))
+            .chain(blobs.map(|key| BundleSection::Blob(*key)));
+        if let Some(section) = unreferenced.next() {
             return Err(BundleError::format(section, "is referred to by no event"));
         }
         if let Some(salvage) = &bundle.salvage

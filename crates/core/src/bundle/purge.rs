@@ -1,7 +1,7 @@
 //! Removes a text from everything in a session, including what agents wrote: a secret that was recorded (G85).
 //!
-//! Unlike redaction by key, this looks for the text itself, in events, notes, artifacts and stored replies. It changes
-//! nothing else, so a session without the text is exported unchanged.
+//! Unlike redaction by key, this looks for the text itself, in events, notes, artifacts and stored replies. Apart from
+//! the digests of what was sent, and what passkeys signed of them, it changes nothing else.
 
 use serde_json::{Value, json};
 use workrail_model::canonical::value_to_canonical;
@@ -9,8 +9,14 @@ use workrail_model::event::{DedupeKey, Event};
 use workrail_model::limits::TRUNCATION_MARKER;
 use workrail_model::strict_json;
 
+use super::redact::drop_members;
+
 /// Replaces the text.
 const REPLACEMENT: &str = "[removed]";
+
+/// Replaces a text that this replacement could bring back, such as `moved`: the first of these that it does not contain,
+/// four times.
+const OTHER_REPLACEMENTS: &str = "*_~";
 
 /// A shorter text is part of many words that should not be lost.
 const TEXT_CHARS_MIN: usize = 4;
@@ -20,6 +26,7 @@ const TEXT_CHARS_MIN: usize = 4;
 pub struct Purge {
     /// As typed, and as escaped in JSON that is stored as text; the longest first.
     forms: Vec<String>,
+    replacement: String,
 }
 
 impl std::fmt::Debug for Purge {
@@ -33,6 +40,22 @@ impl std::fmt::Debug for Purge {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the text has fewer than {TEXT_CHARS_MIN} characters; it would be part of many words")]
 pub struct TooShort;
+
+/// A replacement that cannot contain any of these forms, not even together with what is beside it.
+fn replacement(forms: &[String]) -> String {
+    let ends_like = |a: &str, b: &str| a.char_indices().any(|(at, _)| b.starts_with(&a[at..]));
+    let brings_back = |form: &String| {
+        let (own, form) = (REPLACEMENT, form.as_str());
+        own.contains(form) || form.contains(own) || ends_like(own, form) || ends_like(form, own)
+    };
+    if !forms.iter().any(brings_back) {
+        return REPLACEMENT.to_owned();
+    }
+    // A text is finite, so some character is not in it.
+    let mut others = OTHER_REPLACEMENTS.chars().chain('\u{2580}'..);
+    let unused = others.find(|c| !forms.iter().any(|form| form.contains(*c)));
+    unused.unwrap_or_default().to_string().repeat(4)
+}
 
 impl Purge {
     pub fn new(text: &str) -> Result<Self, TooShort> {
@@ -49,7 +72,8 @@ impl Purge {
         }
         forms.dedup();
         forms.sort_by_key(|form| std::cmp::Reverse(form.len()));
-        Ok(Self { forms })
+        let replacement = replacement(&forms);
+        Ok(Self { forms, replacement })
     }
 
     /// Whether bytes contain the text in any of its forms.
@@ -64,11 +88,13 @@ impl Purge {
 
     /// Removes the text from an event.
     pub fn event(&self, event: &mut Value) {
+        // Digests that cover what was sent, and what a passkey signed of them: a short text could be guessed from them.
         for pointer in ["/data", "/data/keyed", "/data/checkpoint"] {
-            if let Some(Value::Object(data)) = event.pointer_mut(pointer) {
-                // The digest covers what was sent: a short text could be guessed from it.
-                data.remove("requestDigest");
-            }
+            drop_members(event, pointer, &["requestDigest", "submitted"]);
+        }
+        let kind = event.get("kind").and_then(Value::as_str).map(str::to_owned);
+        if kind.as_deref() == Some("approval_recorded") {
+            drop_members(event, "/data", &["proof"]);
         }
         let before = event.clone();
         if let Some(data) = event.get_mut("data") {
@@ -78,9 +104,13 @@ impl Purge {
         if *event != before && Event::from_value(event.clone()).is_err() {
             *event = before.clone();
             if let Some(data) = event.get_mut("data") {
-                let whole = |text: &str| self.is_in(text.as_bytes()).then(|| REPLACEMENT.to_owned());
+                let whole = |text: &str| self.is_in(text.as_bytes()).then(|| self.replacement.clone());
                 self.clean(data, &whole);
             }
+        }
+        // An answer that was changed is no longer what was signed.
+        if *event != before && kind.as_deref() == Some("context_set") {
+            drop_members(event, "/data", &["proof"]);
         }
         // The dedupe key of some events is derived from their content.
         if *event != before
@@ -114,7 +144,7 @@ impl Purge {
         }
         let mut changed = bytes.to_vec();
         for form in &self.forms {
-            changed = replaced_bytes(&changed, form.as_bytes());
+            changed = replaced_bytes(&changed, form.as_bytes(), self.replacement.as_bytes());
         }
         Some(changed)
     }
@@ -135,7 +165,7 @@ impl Purge {
             Value::Number(_) => {
                 // A number that is the secret, such as a PIN, is replaced by the text.
                 if self.is_in(value.to_string().as_bytes()) {
-                    *value = Value::from(REPLACEMENT);
+                    *value = Value::from(self.replacement.as_str());
                 }
             }
             Value::Null | Value::Bool(_) => {}
@@ -146,7 +176,7 @@ impl Purge {
     fn replaced(&self, text: &str) -> Option<String> {
         let mut changed = text.to_owned();
         for form in &self.forms {
-            changed = changed.replace(form.as_str(), REPLACEMENT);
+            changed = changed.replace(form.as_str(), &self.replacement);
         }
         let changed = self.without_cut(changed);
         (changed != text).then_some(changed)
@@ -160,7 +190,7 @@ impl Purge {
             ends.filter(|end| text[..marker_at].ends_with(&form[..*end])).max()
         });
         if let Some(bytes) = part.max() {
-            text.replace_range(marker_at - bytes..marker_at, REPLACEMENT);
+            text.replace_range(marker_at - bytes..marker_at, &self.replacement);
         }
         text
     }
@@ -170,12 +200,12 @@ fn find(haystack: &[u8], needle: &[u8]) -> Option<usize> {
     haystack.windows(needle.len()).position(|window| window == needle)
 }
 
-fn replaced_bytes(bytes: &[u8], needle: &[u8]) -> Vec<u8> {
+fn replaced_bytes(bytes: &[u8], needle: &[u8], replacement: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(bytes.len());
     let mut rest = bytes;
     while let Some(at) = find(rest, needle) {
         out.extend_from_slice(&rest[..at]);
-        out.extend_from_slice(REPLACEMENT.as_bytes());
+        out.extend_from_slice(replacement);
         rest = &rest[at + needle.len()..];
     }
     out.extend_from_slice(rest);
@@ -186,6 +216,7 @@ fn replaced_bytes(bytes: &[u8], needle: &[u8]) -> Vec<u8> {
 mod tests {
     use super::*;
     use serde_json::json;
+    use test_case::test_case;
 
     const SECRET: &str = "hunter2\"quoted";
 
@@ -196,6 +227,36 @@ mod tests {
     #[test]
     fn a_short_text_is_refused() {
         assert_eq!(Purge::new(" ab ").err(), Some(TooShort));
+    }
+
+    /// The replacement must not bring back what it replaces.
+    #[test_case("moved", "a moved b", "a **** b"; "a part of it")]
+    #[test_case("a[remov", "aa[remov", "a****"; "a part of it with the text before")]
+    #[test_case("]*_~", "x]*_~", "x\u{2580}\u{2580}\u{2580}\u{2580}"; "the other replacements")]
+    #[test_case("hunter2", "a hunter2 b", "a [removed] b"; "any other text")]
+    fn a_replacement_never_contains_the_text(secret: &str, before: &str, after: &str) {
+        let purge = Purge::new(secret).unwrap();
+        for text in [before.to_owned(), json!({ "text": before }).to_string()] {
+            let content = purge.content(text.as_bytes()).unwrap();
+            assert!(!purge.is_in(&content), "{secret}");
+        }
+        assert_eq!(purge.content(before.as_bytes()).unwrap(), after.as_bytes());
+    }
+
+    /// A short text could be guessed from a digest of what was submitted, and from what a passkey signed of it.
+    #[test]
+    fn digests_of_what_was_sent_are_dropped() {
+        let digests = json!({ "requestDigest": "sha256:00", "submitted": "sha256:00", "proof": {} });
+        let dropped = |kind: &str, data: Value| {
+            let mut event = json!({ "kind": kind, "data": data });
+            purge().event(&mut event);
+            event["data"].clone()
+        };
+        assert_eq!(dropped("approval_recorded", digests.clone()), json!({}));
+        assert_eq!(dropped("advance_recorded", digests), json!({ "proof": {} }));
+        let answer = |value: &str| json!({ "context": { "pin": value }, "proof": {} });
+        assert_eq!(dropped("context_set", answer("other")), answer("other"), "nothing was removed");
+        assert_eq!(dropped("context_set", answer(SECRET)).get("proof"), None);
     }
 
     #[test]

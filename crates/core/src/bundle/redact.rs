@@ -60,17 +60,24 @@ pub struct RedactionScan {
     values: BTreeSet<String>,
     /// Whether any key is dropped, including one whose value no text could show.
     drops: bool,
+    /// The nodes at which an attempt sent context, which the digest of what was submitted covers.
+    sent_at: BTreeSet<String>,
 }
 
 impl RedactionScan {
     pub fn new(patterns: KeyPatterns) -> Self {
-        Self { patterns, values: BTreeSet::new(), drops: false }
+        Self { patterns, values: BTreeSet::new(), drops: false, sent_at: BTreeSet::new() }
     }
 
     /// Scans an event for context; everything else is ignored.
     pub fn see(&mut self, event: &Value) {
         if let Some(context) = context_of(event) {
             self.drops |= gather(context, &self.patterns, &mut self.values);
+            if event.pointer("/data/attemptId").is_some()
+                && let Some(node) = event.pointer("/data/nodeId").and_then(Value::as_str)
+            {
+                self.sent_at.insert(node.to_owned());
+            }
         }
     }
 
@@ -90,11 +97,12 @@ impl RedactionScan {
         let mut needles: Vec<Needle> = texts.into_iter().map(Needle::new).collect();
         // The longest first, so that none is cut by a shorter one that it contains.
         needles.sort_by(|a, b| b.text.len().cmp(&a.text.len()).then_with(|| a.text.cmp(&b.text)));
-        let Self { patterns, drops, .. } = self;
+        let Self { patterns, drops, sent_at, .. } = self;
         Redactor {
             patterns,
             needles,
             drops,
+            sent_at,
             removed: BTreeMap::new(),
             messages_changed: 0,
             actors_removed: 0,
@@ -211,6 +219,7 @@ pub struct Redactor {
     patterns: KeyPatterns,
     needles: Vec<Needle>,
     drops: bool,
+    sent_at: BTreeSet<String>,
     removed: BTreeMap<String, u64>,
     messages_changed: u64,
     actors_removed: u64,
@@ -270,26 +279,33 @@ impl Redactor {
         let kind = event.get("kind").and_then(Value::as_str).unwrap_or_default().to_owned();
         match kind.as_str() {
             "context_set" => {
+                let before = event.pointer("/data/context").cloned();
                 if let Some(Value::Object(context)) = event.pointer_mut("/data/context") {
                     drop_keys(context, "", &self.patterns, &mut self.removed);
                 }
                 self.replace_in(event, replace_context);
+                if event.pointer("/data/context") != before.as_ref() {
+                    drop_members(event, "/data", &["proof"]);
+                }
             }
             "node_output_appended" => {}
             _ => self.replace_in(event, replace_messages),
         }
-        if kind == "advance_recorded"
-            && self.drops
-            && let Some(Value::Object(data)) = event.get_mut("data")
-        {
-            // The digest covers the context that was sent: short values could be guessed from it.
-            data.remove("requestDigest");
+        if !self.drops {
+            return;
         }
-        if kind == "run_started"
-            && self.drops
-            && let Some(Value::Object(keyed)) = event.pointer_mut("/data/keyed")
-        {
-            keyed.remove("requestDigest");
+        // Digests that cover context: short values could be guessed from them.
+        let node = event.pointer("/scope/nodeId").and_then(Value::as_str);
+        let sent_context = node.is_some_and(|node| self.sent_at.contains(node));
+        match kind.as_str() {
+            "advance_recorded" if sent_context => {
+                drop_members(event, "/data", &["requestDigest", "submitted"]);
+            }
+            "advance_recorded" => drop_members(event, "/data", &["requestDigest"]),
+            "run_started" => drop_members(event, "/data/keyed", &["requestDigest"]),
+            // What a passkey signed is made of the digest.
+            "approval_recorded" if sent_context => drop_members(event, "/data", &["submitted", "proof"]),
+            _ => {}
         }
     }
 
@@ -386,6 +402,13 @@ impl Redactor {
             }
         }
         text
+    }
+}
+
+/// Drops members of the object at a pointer, if it is there.
+pub(super) fn drop_members(event: &mut Value, pointer: &str, names: &[&str]) {
+    if let Some(Value::Object(members)) = event.pointer_mut(pointer) {
+        members.retain(|name, _| !names.contains(&name.as_str()));
     }
 }
 

@@ -110,6 +110,45 @@ fn the_digest_of_a_request_is_dropped_with_what_it_covers(values: Value, stays: 
     assert_eq!(event["data"].get("requestDigest").is_some(), stays);
 }
 
+/// Short values could be guessed from a digest of what was submitted, and from what a passkey signed of it (G81).
+#[test_case(json!({ "token": "1234" }), true, false; "the step sent what is dropped, or something else")]
+#[test_case(json!({ "token": "1234" }), false, true; "the step sent no context")]
+#[test_case(json!({ "goal": "g" }), true, true; "nothing was dropped")]
+fn the_digest_of_what_was_submitted_is_dropped_with_what_it_covers(
+    values: Value,
+    sent_context: bool,
+    stays: bool,
+) {
+    let mut scan = RedactionScan::new(patterns(&SECRET_KEYS));
+    scan.see(&context(values));
+    if sent_context {
+        let data = json!({ "context": { "size": "large" }, "nodeId": "node_a", "attemptId": "attempt_a" });
+        scan.see(&json!({ "kind": "context_set", "data": data }));
+    }
+    let mut redactor = scan.into_redactor();
+    let data = json!({ "submitted": "sha256:00", "proof": {}, "decision": "approved" });
+    for (kind, names) in
+        [("advance_recorded", &["submitted"][..]), ("approval_recorded", &["submitted", "proof"])]
+    {
+        let mut event = json!({ "kind": kind, "scope": { "nodeId": "node_a" }, "data": data });
+        redactor.event(&mut event);
+        for name in names {
+            assert_eq!(event["data"].get(*name).is_some(), stays, "{kind} {name}");
+        }
+        assert_eq!(event["data"]["decision"], "approved");
+    }
+}
+
+#[test]
+fn the_signature_of_an_answer_is_dropped_with_the_answer() {
+    let mut redactor = redactor(json!({ "token": "1234" }));
+    for (values, stays) in [(json!({ "token": "1234" }), false), (json!({ "branch": "main" }), true)] {
+        let mut event = json!({ "kind": "context_set", "data": { "context": values, "proof": {} } });
+        redactor.event(&mut event);
+        assert_eq!(event["data"].get("proof").is_some(), stays);
+    }
+}
+
 fn refusal(text: &str) -> (Option<BundleErrorKind>, String) {
     let error = check_format(&mut std::io::Cursor::new(text.as_bytes())).map(|_| ()).unwrap_err();
     (error.kind(), error.to_string())

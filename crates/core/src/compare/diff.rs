@@ -21,6 +21,9 @@ pub fn lines(a: &str, b: &str) -> Vec<DiffLine> {
         return Vec::new();
     }
     let (all_a, all_b): (Vec<&str>, Vec<&str>) = (a.lines().collect(), b.lines().collect());
+    if all_a == all_b {
+        return vec![DiffLine::Skipped { lines: all_a.len() as u64 }, DiffLine::OnlyLineEnds];
+    }
     // Equal lines at both ends cost nothing, so that a change is found wherever it is in a long text.
     let same = |pairs: &mut dyn Iterator<Item = (&&str, &&str)>| pairs.take_while(|(a, b)| a == b).count();
     let before = same(&mut all_a.iter().zip(&all_b));
@@ -135,6 +138,7 @@ mod tests {
             DiffLine::B { text } => format!("+{text}"),
             DiffLine::Skipped { lines } => format!("({lines})"),
             DiffLine::NotCompared { lines } => format!("!{lines}"),
+            DiffLine::OnlyLineEnds => "!ends".to_owned(),
         };
         lines(a, b).into_iter().map(line).collect()
     }
@@ -167,8 +171,10 @@ mod tests {
     }
 
     #[test]
-    fn texts_that_differ_only_in_line_endings_have_no_differing_line() {
-        assert_eq!(drawn("a\nb\n", "a\r\nb"), ["(2)"]);
+    fn texts_that_differ_only_in_line_endings_say_so() {
+        assert_eq!(drawn("a\nb\n", "a\r\nb"), ["(2)", "!ends"]);
+        assert_eq!(drawn("a\n", "a"), ["(1)", "!ends"]);
+        assert_eq!(drawn("a\r\nb", "a\nc"), [" a", "-b", "+c"]);
     }
 
     #[test]

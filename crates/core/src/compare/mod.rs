@@ -222,6 +222,8 @@ pub enum DiffLine {
     NotCompared {
         lines: u64,
     },
+    /// The lines are equal; only what ends them differs, or whether something ends the last one.
+    OnlyLineEnds,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]

@@ -60,22 +60,48 @@ fn counted(count: u64, one: &str, many: &str) -> String {
     if count == 1 { format!("1 {one}") } else { format!("{count} {many}") }
 }
 
+/// What the two sides are compared by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ComparedFact {
+    Run,
+    Goal,
+    Workflow,
+    Status,
+    EndsAt,
+    Work,
+    Preferences,
+}
+
+impl ComparedFact {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Run => "run",
+            Self::Goal => "goal",
+            Self::Workflow => "workflow",
+            Self::Status => "status",
+            Self::EndsAt => "ends at",
+            Self::Work => "work",
+            Self::Preferences => "preferences",
+        }
+    }
+}
+
 /// Facts with each side's value, if they are worth a line; equal values are given once.
-pub fn facts(comparison: &Comparison) -> Vec<(&'static str, String, String)> {
+pub fn facts(comparison: &Comparison) -> Vec<(ComparedFact, String, String)> {
     let Comparison { a, b, .. } = comparison;
-    let both = |name: &'static str, value: &dyn Fn(&Side) -> String| (name, value(a), value(b));
+    let both = |fact: ComparedFact, value: &dyn Fn(&Side) -> String| (fact, value(a), value(b));
     let version = |side: &Side| match a.workflow_id == b.workflow_id && a.workflow_hash != b.workflow_hash {
         true => format!("{} ({})", side.workflow_id, &side.workflow_hash.digest().hex()[..12]),
         false => side.workflow_id.to_string(),
     };
     let all = [
-        both("run", &side),
-        both("goal", &|side| one_line(side.goal.as_deref().unwrap_or_default())),
-        both("workflow", &version),
-        both("status", &|side| side.status.map_or("unreadable", RunStatus::in_words).to_owned()),
-        both("ends at", &end),
-        both("work", &work),
-        both("preferences", &|side| preferences(side.preferences)),
+        both(ComparedFact::Run, &side),
+        both(ComparedFact::Goal, &|side| one_line(side.goal.as_deref().unwrap_or_default())),
+        both(ComparedFact::Workflow, &version),
+        both(ComparedFact::Status, &|side| side.status.map_or("unreadable", RunStatus::in_words).to_owned()),
+        both(ComparedFact::EndsAt, &end),
+        both(ComparedFact::Work, &work),
+        both(ComparedFact::Preferences, &|side| preferences(side.preferences)),
     ];
     all.into_iter().filter(|(_, a, b)| !(a.is_empty() && b.is_empty())).collect()
 }

@@ -142,19 +142,15 @@ fn probe_kind(
     if template.id != PROBE_TEMPLATE {
         return StepKind::Standard;
     }
-    let capability = match args.get("capability").copied() {
-        Some("delegation") => Capability::Delegation,
-        Some("web_browsing") => Capability::WebBrowsing,
-        Some(other) => {
-            report.push(
-                DraftDiagnostic::on(Code::Capability, &caller.at)
-                    .message(format!("unknown capability `{}`", shown(other)))
-                    .why("only known capabilities can be probed")
-                    .fix(suggestion(other, &builtins::CAPABILITY_NAMES)),
-            );
-            return StepKind::Standard;
-        }
-        None => return StepKind::Standard,
+    let Some(name) = args.get("capability").copied() else { return StepKind::Standard };
+    let Some(capability) = Capability::parse(name) else {
+        report.push(
+            DraftDiagnostic::on(Code::Capability, &caller.at)
+                .message(format!("unknown capability `{}`", shown(name)))
+                .why("only known capabilities can be probed")
+                .fix(suggestion(name, &Capability::ALL.map(Capability::as_str))),
+        );
+        return StepKind::Standard;
     };
     StepKind::CapabilityProbe { capability, template_id: template.id.to_owned() }
 }

@@ -31,7 +31,7 @@ impl FileOrigin {
 
     fn namespace(self) -> &'static str {
         match self {
-            Self::Bundled => "wr",
+            Self::Bundled => WorkflowId::RESERVED_NAMESPACE,
             Self::User => "user",
             Self::Project => "project",
             Self::Shared => "repo",
@@ -79,7 +79,7 @@ pub(super) fn check(id: &str, origin: FileOrigin, report: &mut DiagnosticReport)
         }
     };
     match parsed.namespace() {
-        Some("wr") if origin != FileOrigin::Bundled => {
+        Some(WorkflowId::RESERVED_NAMESPACE) if origin != FileOrigin::Bundled => {
             let name = id.strip_prefix("wr.").unwrap_or(id);
             report.push(
                 DraftDiagnostic::on(Code::ReservedNamespace, &at)

@@ -18,7 +18,7 @@ use super::diagnostic::Code;
 use super::path::DocPath;
 use super::report::{DiagnosticReport, DraftDiagnostic, shown};
 use super::source::Workflow;
-use crate::condition::{ValueScope, holds};
+use crate::condition::{ValueScope, folded, holds};
 use crate::interpret::VISITS_MAX;
 use crate::render::template::{Token, tokens};
 use crate::routing;
@@ -98,7 +98,7 @@ fn contradict<'e>(all: impl Iterator<Item = &'e Expr>) -> bool {
                 return true;
             }
             Expr::Equals { var, value: Value::String(text) } => {
-                let text = text.trim().to_lowercase();
+                let text = folded(text);
                 if excluded.contains(&(var.as_str(), text.clone())) {
                     return true;
                 }
@@ -141,7 +141,7 @@ fn excludes(part: &Expr) -> Option<(&str, String)> {
         return None;
     };
     match value {
-        Value::String(text) => Some((var, text.trim().to_lowercase())),
+        Value::String(text) => Some((var, folded(text))),
         Value::Bool(_) | Value::Number(_) => Some((var, value.to_string())),
         Value::Null | Value::Array(_) | Value::Object(_) => None,
     }
@@ -438,9 +438,7 @@ impl<'a> Mentions<'a> {
 
     /// Whether any text contains the value.
     pub(super) fn announce(&self, value: &str) -> bool {
-        self.folded
-            .get_or_init(|| self.texts.join("\n").to_lowercase())
-            .contains(&value.trim().to_lowercase())
+        self.folded.get_or_init(|| self.texts.join("\n").to_lowercase()).contains(&folded(value))
     }
 }
 

@@ -87,6 +87,11 @@ pub fn advance(command: Advance<'_>) -> Result<Decided, DecideError> {
     }
 }
 
+/// What the attempt delivers, together with what was kept of a refused one.
+pub(crate) fn delivered_output(command: Advance<'_>) -> Result<StepOutput, DecideError> {
+    Ok(PreparedAttempt::prepare(command)?.delivered.output)
+}
+
 /// Identifies what the attempt would submit, so that a decision can be recorded about exactly that.
 pub(crate) fn delivered_digest(command: Advance<'_>) -> Result<Sha256, DecideError> {
     retry::delivered_digest(&PreparedAttempt::prepare(command)?.delivered)

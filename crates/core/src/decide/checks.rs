@@ -292,7 +292,7 @@ impl PreparedAttempt<'_> {
         Some(Finding { reason: Reason::ContractViolation(ContractViolation::EvidenceMissing), blocker })
     }
 
-    /// What is missing and what leads on, for a subject that needs this grade. Nothing where a check failed: that is a
+    /// What is missing and how to continue, for a subject that needs this grade. `None` if a check failed: that is a
     /// finding of its own.
     fn missing_evidence(&self, subject: &str, min: RequiredGrade) -> Option<(String, String)> {
         let has_checks = self.step().is_some_and(|step| !step.checks.is_empty());

@@ -25,7 +25,7 @@ use super::DecideError;
 use crate::builtins;
 use crate::contract::kind_of;
 use crate::derive;
-use crate::interpret::{AcceptedAssessment, Finding, OutputCheck, capability_name, decided_since};
+use crate::interpret::{AcceptedAssessment, Finding, OutputCheck, decided_since};
 use crate::label::RunLabel;
 use crate::project::{AdvanceRecord, GapState, SessionState};
 use crate::reason::{GapCloser, exceeded, gap_closer, warns};
@@ -68,7 +68,7 @@ pub(super) fn degraded(
     let missing =
         preferred.filter(|capability| statuses.get(capability) == Some(&CapabilityStatus::Unavailable));
     missing.map(|capability| {
-        let name = capability_name(capability);
+        let name = capability.as_str();
         (
             name,
             format!("`{name}` is preferred by this workflow but unavailable; the run continues without it."),

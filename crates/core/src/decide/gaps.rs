@@ -85,7 +85,7 @@ impl PreparedAttempt<'_> {
     fn reported_capabilities(&self, check: &OutputCheck) -> BTreeMap<Capability, CapabilityStatus> {
         let mut statuses = BTreeMap::new();
         if !self.retried.is_empty() {
-            for capability in [Capability::Delegation, Capability::WebBrowsing] {
+            for capability in Capability::ALL {
                 let recorded = self.command.facts.capability(self.node.node_id, capability);
                 statuses.extend(recorded.map(|state| (capability, state.status)));
             }
@@ -212,9 +212,7 @@ fn cause(pending: &PendingStep, blocker: &Blocker) -> String {
         BlockerPointer::AssessmentDimension { assessment_id, dimension_id } => {
             format!("{at}#{assessment_id}.{dimension_id}")
         }
-        BlockerPointer::Capability { capability } => {
-            format!("capability.{}", crate::interpret::capability_name(*capability))
-        }
+        BlockerPointer::Capability { capability } => format!("capability.{}", capability.as_str()),
         BlockerPointer::ContextBudget => "context".to_owned(),
     };
     // As recorded, so that it can be compared.

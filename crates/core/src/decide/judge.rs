@@ -251,7 +251,7 @@ impl PreparedAttempt<'_> {
         let site = self.command.site;
         let mut findings = interpret::user_findings(workflow, pending, &self.context, approval, asked, site);
         let mut observed = BTreeMap::new();
-        for capability in [Capability::Delegation, Capability::WebBrowsing] {
+        for capability in Capability::ALL {
             let recorded = facts.capability(node, capability);
             if let Some(state) = recorded.filter(|state| state.grade() == EnforcementGrade::Strong) {
                 observed.insert(capability, state.status);

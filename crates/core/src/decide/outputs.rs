@@ -56,7 +56,7 @@ pub(super) struct OutputTarget<'a> {
     pub facts: &'a SessionState,
     pub node: NodeId,
     pub attempt: AttemptId,
-    /// The blocked attempts of this retry chain: these outputs supersede theirs (G51).
+    /// The blocked attempts of this retry chain: notes sent now supersede theirs (G51).
     pub retried: &'a [AttemptId],
 }
 

@@ -38,7 +38,7 @@ pub(super) fn canonical_ids(asked: &WorkflowId) -> Vec<WorkflowId> {
     let text = asked.as_str();
     let name = match asked.namespace() {
         None => text,
-        Some("wr") => text.trim_start_matches("wr."),
+        Some(WorkflowId::RESERVED_NAMESPACE) => text.trim_start_matches("wr."),
         Some(_) => return Vec::new(),
     };
     let renamed = RENAMED.iter().find(|(old, _)| *old == name).map(|(_, new)| (*new).to_owned());

@@ -1,6 +1,7 @@
 //! `inspect_workflow`: what a workflow is and needs, and its whole plan on demand (G72, G73).
 
 use serde_json::{Map, Value};
+use workrail_model::capability::Capability;
 use workrail_model::compiled::{
     BindingSource, CompiledWarning, CompiledWarningCode, CompiledWorkflow, ResolveFrom,
 };
@@ -11,7 +12,6 @@ use workrail_model::discovery::{
     WorkflowInspection,
 };
 use workrail_model::name::WorkflowId;
-use workrail_model::preferences::{Autonomy, RiskPolicy};
 use workrail_model::reply::NextCall;
 use workrail_model::tool::{ToolName, ToolSet};
 
@@ -291,22 +291,13 @@ fn reference_line(reference: &InspectedReference) -> String {
 }
 
 fn recommended(body: &WorkflowInspection) -> Option<String> {
-    let autonomy = body.recommended_autonomy.map(|autonomy| match autonomy {
-        Autonomy::Guided => "autonomy guided",
-        Autonomy::FullAutoStopOnUserDeps => "autonomy full_auto_stop_on_user_deps",
-        Autonomy::FullAutoNeverStop => "autonomy full_auto_never_stop",
-    });
-    let risk = body.recommended_risk_policy.map(|risk| match risk {
-        RiskPolicy::Conservative => "risk policy conservative",
-        RiskPolicy::Balanced => "risk policy balanced",
-        RiskPolicy::Aggressive => "risk policy aggressive",
-    });
-    let parts: Vec<&str> = autonomy.into_iter().chain(risk).collect();
+    let autonomy = body.recommended_autonomy.map(|autonomy| format!("autonomy {}", autonomy.as_str()));
+    let risk = body.recommended_risk_policy.map(|risk| format!("risk policy {}", risk.as_str()));
+    let parts: Vec<String> = autonomy.into_iter().chain(risk).collect();
     (!parts.is_empty()).then(|| format!("Recommended limits: {}.", parts.join(", ")))
 }
 
-fn capabilities(list: &[workrail_model::capability::Capability]) -> String {
-    use workrail_model::capability::Capability;
+fn capabilities(list: &[Capability]) -> String {
     let words: Vec<&str> = list
         .iter()
         .map(|capability| match capability {

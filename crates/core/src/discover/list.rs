@@ -7,8 +7,8 @@ use workrail_model::compiled::CompiledWorkflow;
 use workrail_model::digest::{Sha256, WorkflowHash};
 use workrail_model::discovery::{
     DISCOVERY_TEXT_BYTES_MAX, DiscoveryWarning, DiscoveryWarningCode, IdStatus, LISTED_DESCRIPTION_BYTES_MAX,
-    LISTED_PROBLEMS_MAX, ListedWorkflow, Precedence, Staleness, UnusableFile, WorkflowGroup, WorkflowKind,
-    WorkflowList,
+    LISTED_PROBLEMS_MAX, ListedWorkflow, NarrowBy, Precedence, Staleness, UnusableFile, WorkflowGroup,
+    WorkflowKind, WorkflowList,
 };
 use workrail_model::name::WorkflowId;
 use workrail_model::reply::NextCall;
@@ -366,23 +366,19 @@ fn unusable_line(file: &UnusableFile) -> String {
 
 /// Counts by tag, or by namespace if there is none; the largest first.
 fn groups(matched: &[&Summary]) -> Vec<WorkflowGroup> {
-    let mut counts: BTreeMap<(&str, &str), usize> = BTreeMap::new();
+    let mut counts: BTreeMap<(NarrowBy, &str), usize> = BTreeMap::new();
     for summary in matched {
         if summary.tags.is_empty() {
             let namespace = summary.id.namespace().unwrap_or(summary.id.as_str());
-            *counts.entry(("query", namespace)).or_default() += 1;
+            *counts.entry((NarrowBy::Query, namespace)).or_default() += 1;
         }
         for tag in &summary.tags {
-            *counts.entry(("tags", tag)).or_default() += 1;
+            *counts.entry((NarrowBy::Tags, tag)).or_default() += 1;
         }
     }
     let mut groups: Vec<WorkflowGroup> = counts
         .into_iter()
-        .map(|((narrow_by, name), count)| WorkflowGroup {
-            name: name.to_owned(),
-            count,
-            narrow_by: narrow_by.to_owned(),
-        })
+        .map(|((narrow_by, name), count)| WorkflowGroup { name: name.to_owned(), count, narrow_by })
         .collect();
     groups.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.name.cmp(&b.name)));
     groups.truncate(GROUPS_MAX);
@@ -390,7 +386,10 @@ fn groups(matched: &[&Summary]) -> Vec<WorkflowGroup> {
 }
 
 fn arguments_of(group: &WorkflowGroup) -> Value {
-    if group.narrow_by == "tags" { json!({ "tags": [group.name] }) } else { json!({ "query": group.name }) }
+    match group.narrow_by {
+        NarrowBy::Query => json!({ "query": group.name }),
+        NarrowBy::Tags => json!({ "tags": [group.name] }),
+    }
 }
 
 fn group_line(group: &WorkflowGroup) -> String {

@@ -76,7 +76,7 @@ pub fn select(claims: &[IdClaim]) -> OwnerSelection {
     let mut by_id: BTreeMap<&WorkflowId, Vec<usize>> = BTreeMap::new();
     let mut choices = vec![Choice::Chosen; claims.len()];
     for (position, claim) in claims.iter().enumerate() {
-        if claim.id.namespace() == Some("wr") && claim.precedence != Precedence::Bundled {
+        if claim.id.is_reserved() && claim.precedence != Precedence::Bundled {
             let is_copy = bundled.get(&claim.id) == Some(&claim.digest);
             choices[position] = if is_copy { Choice::BundledCopy } else { Choice::Reserved };
         } else {

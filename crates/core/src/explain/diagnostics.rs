@@ -233,9 +233,9 @@ pub fn explanation_of(code: Code) -> Explanation {
             "Declare the function, or correct the name.",
         ),
         Code::FunctionUnused => (
-            "No prompt uses a declared function.",
+            "No step uses a declared function.",
             "Its text is shown nowhere.",
-            "Use it in a prompt as `name()`, or remove it.",
+            "Name it as `name()` in the `functionReferences` of each step that uses it, or remove it.",
         ),
         Code::UnknownCondition => (
             "A `condition_ref` names a condition that is not declared.",

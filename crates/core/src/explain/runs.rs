@@ -9,6 +9,7 @@ use workrail_model::reason::{NonAssumableChoiceKind, UserOnlyDependencyReason};
 use workrail_model::reply::WarningCode;
 
 use super::Explanation;
+use crate::compile::Code;
 
 pub(super) fn blocker(code: BlockerCode) -> Explanation {
     let (what, why, remedy) = match code {
@@ -70,7 +71,7 @@ pub(super) fn blocker(code: BlockerCode) -> Explanation {
         BlockerCode::RequiredCapabilityUnavailable => (
             "The workflow requires a capability that the agent reported as unavailable.",
             "Its steps could not be done as they are written.",
-            "Continue with an agent that has the capability, or choose another workflow.",
+            "Enable it and try it again in the step that tests it, continue with an agent that has it, or choose another workflow.",
         ),
         BlockerCode::RequiredCapabilityUnknown => (
             "The workflow requires a capability, and nobody has reported whether the agent has it.",
@@ -143,7 +144,7 @@ pub(super) fn warning(code: WarningCode) -> Explanation {
         WarningCode::ReplayInputDiffers => (
             "The step was completed before with a different payload. The recorded result was returned.",
             "A completed step is never changed by a second call.",
-            "Continue with the reply. To redo the step, go back to it and complete it again, which starts a branch.",
+            "Continue with the reply. To record the new payload as well, send it with the token in the warning.",
         ),
         WarningCode::PreferencesAboveRecommendation => (
             "The run's autonomy or risk policy goes beyond what the workflow recommends.",
@@ -218,7 +219,7 @@ pub(super) fn warning(code: WarningCode) -> Explanation {
         ),
         WarningCode::UserAnswered => (
             "The client asked the user and sent an answer.",
-            "The step no longer waits for it.",
+            "The step no longer waits for the user, but it is not complete yet.",
             "The agent follows the next call in the reply.",
         ),
         WarningCode::UserAnswerNotRecorded => (
@@ -266,13 +267,12 @@ pub(super) fn discovery(code: DiscoveryWarningCode) -> Explanation {
         DiscoveryWarningCode::StaleWorkflow => Explanation {
             what: "The file was not checked against the current authoring rules.",
             why: "It may use patterns that no longer work well.",
-            remedy: "Check it, then set `validatedAgainstSpecVersion` to the current version.",
+            remedy: "Check it with `workrail workflow validate FILE`, then set `validatedAgainstSpecVersion` to the current version.",
         },
     }
 }
 
 pub(super) fn compiled(code: CompiledWarningCode) -> Explanation {
-    use crate::compile::Code;
     super::diagnostics::explanation_of(match code {
         CompiledWarningCode::ConditionNeverHolds => Code::ConditionNeverHolds,
         CompiledWarningCode::FeatureWithoutEffect => Code::FeatureWithoutEffect,

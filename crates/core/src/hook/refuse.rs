@@ -3,7 +3,7 @@
 //! This keeps an honest agent from taking a shortcut. It is not a security boundary: an agent can hide a command from
 //! any reader of it. The boundary is what the decision itself requires, up to a passkey (G97).
 
-use super::script::{ScriptCommand, assignment, commands};
+use super::script::{KEYWORDS, ScriptCommand, assignment, commands};
 
 /// A command reserved for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,10 +39,6 @@ const FOR_PEOPLE: [ForPeople; 11] = [
 
 /// Options of the program that take a value.
 const WITH_VALUE: [&str; 3] = ["--config", "--store", "--color"];
-
-/// Words before a command that are not commands themselves.
-const KEYWORDS: [&str; 12] =
-    ["if", "then", "elif", "else", "while", "until", "do", "!", "time", "{", "}", "spawn"];
 
 /// Programs that run the command in their arguments.
 const RUNNERS: [&str; 24] = [

@@ -1,7 +1,8 @@
 //! The commands in a shell line, as far as they can be determined without running it.
 //!
 //! Handles quotes, escapes, substitutions, subshells, pipes, redirections, here-documents and variables that the same
-//! line sets. Does not handle globs, arithmetic, aliases, functions and program output.
+//! line sets. Does not handle globs, aliases, functions and program output. Where it is unclear whether words are a
+//! command, they are read as one, such as the terms of an arithmetic expression.
 
 use std::collections::BTreeMap;
 
@@ -9,6 +10,10 @@ use std::collections::BTreeMap;
 const DEPTH_MAX: usize = 8;
 /// How much of a line is parsed; hosts refuse longer ones.
 const CHARS_MAX: usize = 256 * 1024;
+
+/// Words before a command that are not commands themselves.
+pub(super) const KEYWORDS: [&str; 12] =
+    ["if", "then", "elif", "else", "while", "until", "do", "!", "time", "{", "}", "spawn"];
 
 /// One command with its arguments, without quotes and redirections.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -22,16 +27,48 @@ pub(super) struct ScriptCommand {
 
 /// Every command in the text, those in substitutions before the one that contains them.
 pub(super) fn commands(text: &str) -> Vec<ScriptCommand> {
+    let chars: Vec<char> = text.chars().take(CHARS_MAX).collect();
     let mut reader = ScriptReader {
-        chars: text.chars().take(CHARS_MAX).collect(),
+        arithmetic: arithmetic(&chars),
+        chars,
         at: 0,
         depth: 0,
         variables: BTreeMap::new(),
+        arithmetic_end: 0,
         documents: Vec::new(),
         found: Vec::new(),
     };
     reader.list(Until::End);
     reader.found
+}
+
+/// Arithmetic expressions by where they begin, with their end: `((...))` by the second parenthesis, both of which are
+/// closed together, unlike those of `((a); b)`; `$[...]` and `NAME[...]` by the bracket.
+fn arithmetic(chars: &[char]) -> BTreeMap<usize, usize> {
+    let (mut parentheses, mut brackets) = (Vec::new(), Vec::new());
+    let mut found = BTreeMap::new();
+    let mut is_escaped = false;
+    for (at, c) in chars.iter().enumerate() {
+        if std::mem::take(&mut is_escaped) {
+            continue;
+        }
+        match c {
+            '\\' => is_escaped = true,
+            '(' => parentheses.push(at),
+            '[' => brackets.push(at),
+            ')' => {
+                let begin = parentheses.pop().filter(|begin| *begin > 0 && chars[begin - 1] == '(');
+                found.extend(begin.filter(|_| chars.get(at + 1) == Some(&')')).map(|begin| (begin, at + 1)));
+            }
+            ']' => {
+                let is_name = |c: char| c == '$' || c == '_' || c.is_ascii_alphanumeric();
+                let begin = brackets.pop().filter(|begin| *begin > 0 && is_name(chars[begin - 1]));
+                found.extend(begin.map(|begin| (begin, at)));
+            }
+            _ => {}
+        }
+    }
+    found
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -46,9 +83,55 @@ struct ScriptReader {
     depth: usize,
     /// What the line itself assigned.
     variables: BTreeMap<String, String>,
+    /// Where arithmetic expressions may be.
+    arithmetic: BTreeMap<usize, usize>,
+    /// Up to here, `<<` and `#` belong to an arithmetic expression.
+    arithmetic_end: usize,
     /// The delimiters of here-documents that begin after this line, and the commands that read them.
     documents: Vec<(String, usize)>,
     found: Vec<ScriptCommand>,
+}
+
+/// The `case` commands that are open in each parenthesis: there, `)` ends a pattern.
+struct Parentheses {
+    open_cases: Vec<usize>,
+}
+
+impl Parentheses {
+    fn new() -> Self {
+        Self { open_cases: vec![0] }
+    }
+
+    fn open(&mut self) {
+        self.open_cases.push(0);
+    }
+
+    /// Whether `)` ends the list that contains all others.
+    fn close(&mut self) -> bool {
+        match self.open_cases.as_slice() {
+            [.., cases] if *cases > 0 => false,
+            [_] => true,
+            _ => {
+                self.open_cases.pop();
+                false
+            }
+        }
+    }
+
+    /// `case WORD in` opens, `esac` closes.
+    fn see(&mut self, words: &[String]) {
+        let Some(cases) = self.open_cases.last_mut() else { return };
+        let mut words = words.iter().skip_while(|word| KEYWORDS.contains(&word.as_str()));
+        match words.next().map(String::as_str) {
+            Some("case") if words.nth(2).is_none_or(|word| word != "esac") => *cases += 1,
+            // Nested ones may end together.
+            Some("esac") => {
+                let ended = 1 + words.take_while(|word| *word == "esac").count();
+                *cases = cases.saturating_sub(ended);
+            }
+            Some(_) | None => {}
+        }
+    }
 }
 
 /// The command that is being parsed.
@@ -117,32 +200,52 @@ impl ScriptReader {
 
     fn list(&mut self, until: Until) {
         let mut current = CommandBuilder::default();
+        let mut parentheses = Parentheses::new();
         while let Some(c) = self.take() {
+            if matches!(c, '\n' | ';' | '&' | '|' | '(' | ')') {
+                current.end_word();
+                parentheses.see(&current.command.words);
+            }
             match c {
                 ' ' | '\t' | '\r' => current.end_word(),
                 '\n' => {
                     self.end(&mut current);
                     self.read_documents();
                 }
-                ';' | '(' | '&' => self.end(&mut current),
+                ';' | '&' => self.end(&mut current),
+                '(' => {
+                    self.end(&mut current);
+                    parentheses.open();
+                    self.see_arithmetic(self.at);
+                }
                 '|' => {
-                    current.end_word();
                     current.command.is_piped = !self.take_if('|');
                     self.end(&mut current);
                 }
-                ')' if until == Until::Parenthesis => break,
+                ')' if parentheses.close() && until == Until::Parenthesis => break,
                 ')' => self.end(&mut current),
-                '#' if current.word.is_none() => self.skip_line(),
+                '#' if current.word.is_none() && self.at > self.arithmetic_end => self.skip_line(),
                 '<' | '>' => self.redirect(c, &mut current),
                 '\\' => self.escaped(&mut current),
                 '\'' => self.single_quoted(&mut current),
                 '"' => self.double_quoted(&mut current),
                 '`' => self.backquoted(&mut current),
                 '$' => self.dollar(&mut current, Quoting::Bare),
+                '[' => {
+                    self.see_arithmetic(self.at - 1);
+                    current.push('[');
+                }
                 other => current.push(other),
             }
         }
         self.end(&mut current);
+    }
+
+    /// At a sign that may begin an arithmetic expression.
+    fn see_arithmetic(&mut self, begin: usize) {
+        if let Some(end) = self.arithmetic.get(&begin) {
+            self.arithmetic_end = self.arithmetic_end.max(*end);
+        }
     }
 
     fn end(&mut self, current: &mut CommandBuilder) {
@@ -249,11 +352,16 @@ impl ScriptReader {
             }
         }
         if self.depth < DEPTH_MAX {
-            let outer = std::mem::replace(&mut self.chars, inner.chars().collect());
+            let inner: Vec<char> = inner.chars().collect();
+            let arithmetic = std::mem::replace(&mut self.arithmetic, arithmetic(&inner));
+            let outer = std::mem::replace(&mut self.chars, inner);
             let at = std::mem::take(&mut self.at);
+            let arithmetic_end = std::mem::take(&mut self.arithmetic_end);
             self.substitution(current, Until::End);
+            self.arithmetic = arithmetic;
             self.chars = outer;
             self.at = at;
+            self.arithmetic_end = arithmetic_end;
         }
     }
 
@@ -274,8 +382,11 @@ impl ScriptReader {
         match self.peek(0) {
             Some('(') => {
                 self.at += 1;
+                self.see_arithmetic(self.at);
                 self.substitution(current, Until::Parenthesis);
             }
+            // `$"..."`: a text that is translated; the quote is read next.
+            Some('"') if quoting == Quoting::Bare => {}
             Some('\'') if quoting == Quoting::Bare => {
                 self.at += 1;
                 self.ansi_quoted(current);
@@ -326,6 +437,10 @@ impl ScriptReader {
         current.end_word_before_redirect();
         if self.take_if('(') {
             self.substitution(current, Until::Parenthesis);
+            return;
+        }
+        if self.at <= self.arithmetic_end {
+            // A comparison or a shift.
             return;
         }
         if sign == '<' && self.take_if('<') {

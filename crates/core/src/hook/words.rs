@@ -29,7 +29,7 @@ impl PendingWork {
 /// Why the turn does not end.
 pub fn held(work: &PendingWork) -> String {
     format!(
-        "{} is not complete: its step \"{}\" is pending. The step and the call that completes it are shown by {}. If the \
+        "{} is not complete: its step \"{}\" is pending. To see the step and the call that completes it, call {}. If the \
          user wants to stop here, the turn can end: the run keeps its place.",
         work.called(),
         work.step,
@@ -57,8 +57,8 @@ pub fn given_back(work: &PendingWork, text: Option<&str>) -> String {
 pub fn unfinished_here(work: &PendingWork) -> String {
     let goal = work.goal.as_ref().map_or_else(String::new, |goal| format!(" Its goal: {goal}."));
     format!(
-        "{} was started in this folder and is not complete.{goal} Its step \"{}\" is pending. To continue it, the call is {}. \
-         A request about something else does not need it.",
+        "{} was started in this folder and is not complete.{goal} Its step \"{}\" is pending. To continue it, call {}. \
+         Ignore this if the user asks for something else.",
         work.called(),
         work.step,
         work.rehydrate_text()

@@ -332,25 +332,18 @@ pub fn capability_findings(
                 "was found to be unavailable",
             ),
         };
-        let name = capability_name(*capability);
+        let name = capability.as_str();
         let blocker = Blocker {
             code,
             pointer: BlockerPointer::Capability { capability: *capability },
             message: BoundedText::clip(&format!("This workflow requires `{name}`, which {what}.")),
             suggested_fix: Some(BoundedText::clip(&format!(
-                "Only the step that probes `{name}` can show that it is available. Ask the user to enable a tool for it; then go back to \
-                 that step (read_run lists the steps with their tokens) and try it there."
+                "Ask the user to enable a tool for it, then try it in the step that probes `{name}`: only that step can show that it is \
+                 available. If another step is pending, go back with the stateToken from the reply that showed the probing step."
             ))),
             decision: None,
         };
         findings.push(Finding { reason: Reason::CapabilityMissing(missing), blocker });
     }
     findings
-}
-
-pub(crate) fn capability_name(capability: Capability) -> &'static str {
-    match capability {
-        Capability::Delegation => "delegation",
-        Capability::WebBrowsing => "web_browsing",
-    }
 }

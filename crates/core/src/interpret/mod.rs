@@ -16,7 +16,7 @@ pub use gate::{
     ApprovalState, AskedConfirmation, AskedProof, asked_confirmation, capability_findings, question_key,
     user_findings,
 };
-pub(crate) use gate::{capability_name, condition_holds, decided_since};
+pub(crate) use gate::{condition_holds, decided_since};
 pub use order::OrderError;
 pub use output::CapabilityFact;
 pub(crate) use output::{
@@ -31,6 +31,7 @@ pub use position::{
 };
 pub(crate) use scope::step_scope;
 pub use sequence::Positions;
+pub(crate) use sequence::may_not_run;
 pub(crate) use trace::{ConditionalPart, skipped};
 pub(crate) use walk::VISITS_MAX;
 

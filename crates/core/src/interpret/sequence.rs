@@ -291,23 +291,28 @@ impl LoopRules {
             | LoopControl::While { .. }
             | LoopControl::Until { .. } => None,
         };
-        let may_run_zero_times = match &looped.control {
-            LoopControl::For { count: ForCount::Fixed { value } } => *value == 0,
-            // The number may be 0 and the list empty.
-            LoopControl::For { count: ForCount::FromContext { .. } } | LoopControl::ForEach { .. } => true,
-            // A loop that an agent decides about runs at least once.
-            LoopControl::While { condition_id } | LoopControl::Until { condition_id } => {
-                may_be_false(workflow, Some(condition_id))
-            }
-        };
         Self {
             loop_id: looped.loop_id.clone(),
             max_iterations: looped.max_iterations,
             fixed_count,
-            may_not_run: may_run_zero_times || may_be_false(workflow, looped.run_condition.as_ref()),
+            may_not_run: may_not_run(workflow, looped),
             within,
         }
     }
+}
+
+/// Whether a condition, a number or an empty list may pass over the whole loop.
+pub(crate) fn may_not_run(workflow: &CompiledWorkflow, looped: &CompiledLoop) -> bool {
+    let may_run_zero_times = match &looped.control {
+        LoopControl::For { count: ForCount::Fixed { value } } => *value == 0,
+        // The number may be 0 and the list empty.
+        LoopControl::For { count: ForCount::FromContext { .. } } | LoopControl::ForEach { .. } => true,
+        // A loop that an agent decides about runs at least once.
+        LoopControl::While { condition_id } | LoopControl::Until { condition_id } => {
+            may_be_false(workflow, Some(condition_id))
+        }
+    };
+    may_run_zero_times || may_be_false(workflow, looped.run_condition.as_ref())
 }
 
 /// Whether values of the run decide about this condition.

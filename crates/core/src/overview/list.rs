@@ -39,7 +39,7 @@ pub enum Stage {
 }
 
 impl Stage {
-    /// Waiting runs first, then running ones, then finished ones.
+    /// In the order of the list: what waits, what is in progress, what cannot be read, what is finished.
     pub const ALL: [Self; 8] = [
         Self::WaitsForPerson,
         Self::Blocked,

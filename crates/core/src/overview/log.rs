@@ -190,7 +190,9 @@ fn summary(event: &Event, nodes: &LoggedNodes) -> String {
         EventData::ApprovalRecorded(approval) => {
             let key = approval.proof.as_ref().map(|proof| signed_with(&proof.key));
             let proves = match (approval.channel, approval.descends_from_server) {
-                (ApprovalChannel::Passkey, _) => key.as_deref().unwrap_or_default(),
+                (ApprovalChannel::Passkey, _) => {
+                    key.as_deref().unwrap_or(", whose signature was removed, so nothing here proves it")
+                }
                 (ApprovalChannel::Chat, _) => {
                     ", through the program that runs the agent, which can answer by itself"
                 }

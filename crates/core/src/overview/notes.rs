@@ -4,7 +4,7 @@
 //! Words are compared with the one normaliser (G39). A text matches if it contains every word of the query; notes
 //! that were corrected later are not searched, and neither is the truncation marker.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -216,9 +216,8 @@ fn write_text(name: Option<&str>, value: &str, text: &mut String) {
 }
 
 fn superseded(facts: &SessionState, events: &[Event]) -> BTreeSet<u64> {
-    let nodes: BTreeMap<NodeId, ()> =
-        events.iter().filter_map(|event| Some((event.scope.node()?, ()))).collect();
-    let outputs = nodes.keys().flat_map(|node| facts.outputs(*node));
+    let nodes: BTreeSet<NodeId> = events.iter().filter_map(|event| event.scope.node()).collect();
+    let outputs = nodes.iter().flat_map(|node| facts.outputs(*node));
     outputs.filter(|output| output.superseded).map(|output| output.index.get()).collect()
 }
 
@@ -229,18 +228,9 @@ pub fn order(hits: &mut [Hit]) {
     });
 }
 
-/// The text around the first match, on one line.
+/// The text around the first match, or its beginning if nothing in it matches, on one line.
 fn excerpt(text: &str, wanted: &SearchWords) -> String {
-    let mut position = 0;
-    for word in text.split_whitespace() {
-        // The word is a slice of the text, so its position follows from the two addresses.
-        let start = text[position..].find(word).map_or(position, |offset| position + offset);
-        position = start;
-        if !search::tokens(word).is_disjoint(&wanted.0) {
-            break;
-        }
-        position = start + word.len();
-    }
+    let position = first_match(text, wanted).unwrap_or(0);
     let from = text.floor_char_boundary(position.saturating_sub(AROUND_BYTES));
     let to = text.ceil_char_boundary((position + AROUND_BYTES).min(text.len()));
     // Do not cut words unless there is no other way.
@@ -257,9 +247,30 @@ fn excerpt(text: &str, wanted: &SearchWords) -> String {
     format!("{before}{}{after}", words::one_line(&text[from..to]))
 }
 
+fn first_match(text: &str, wanted: &SearchWords) -> Option<usize> {
+    let mut position = 0;
+    for word in text.split_whitespace() {
+        // Only white space comes before the next word, so the first match is that word.
+        let start = text[position..].find(word).map_or(position, |offset| position + offset);
+        if !search::tokens(word).is_disjoint(&wanted.0) {
+            return Some(start);
+        }
+        position = start + word.len();
+    }
+    None
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_excerpt_without_a_match_is_the_beginning() {
+        let goal = format!("Fix the login{}", " of the portal".repeat(40));
+        let excerpt = |query: &str| excerpt(&goal, &SearchWords::new(query).unwrap());
+        assert!(excerpt("amber").starts_with("Fix the login of the portal"), "{}", excerpt("amber"));
+        assert!(excerpt("login").starts_with("Fix the login of the portal"), "{}", excerpt("login"));
+    }
 
     #[test]
     fn every_word_must_occur_as_a_whole_word_in_any_case_or_width() {

@@ -13,5 +13,6 @@ mod statement;
 pub use assertion::{AssertionError, NewKey, RegistrationError, registered};
 pub use fingerprint::fingerprint;
 pub use log::{Accepted, AssertionRefusal, Enrolment, KeyEnd, LogDamage, Passkeys, Trust};
-pub use recorded::{ProofError, RecordedIn, SignerOrigin, check_preferences, check_recorded};
+pub(crate) use recorded::check_preferences;
+pub use recorded::{ProofError, RecordedIn, SignerOrigin, check_recorded};
 pub use statement::Statement;

@@ -59,7 +59,7 @@ pub fn check_recorded(
 }
 
 /// The same for a proof that raised the autonomy of a session's runs.
-pub fn check_preferences(
+pub(crate) fn check_preferences(
     proof: &PreferenceProof,
     session: SessionId,
     is_imported: bool,

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use workrail_model::event::{Context, ContextError, ContextSet, ContextSource, EventIndex};
+use workrail_model::event::{Context, ContextError, ContextSet, ContextSource, EventIndex, NodeKind};
 use workrail_model::id::{AttemptId, NodeId, RunId};
 
 use super::SessionState;
@@ -59,8 +59,8 @@ pub(super) struct Contexts {
     /// Where a person last answered a question of the node.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     answered: BTreeMap<NodeIx, AnsweredNode>,
-    /// Runs in which a node got a set after it had children. Writers never do this, so what was merged
-    /// below is not repaired but ignored: in such runs the whole path is folded.
+    /// Runs in which a node got a set after steps followed it. What was merged below is not repaired but ignored: in such
+    /// runs the whole path is folded.
     unmerged_runs: BTreeSet<RunId>,
 }
 
@@ -90,7 +90,7 @@ impl Contexts {
             answered.values.extend(set.context.as_map().clone());
         }
         let node = dag.node(ix);
-        if !node.children.is_empty() {
+        if self.is_inherited_from(dag, ix) {
             self.unmerged_runs.insert(node.run_id);
         }
         if let Some(sets) = self.by_node.get_mut(ix).first_mut() {
@@ -107,6 +107,15 @@ impl Contexts {
             .and_then(|above| Context::new(self.fold(dag, above)).ok());
         self.by_node.push(ix, NodeSets { sets: vec![context], inherited, to_fold });
         self.nearest.mark(dag, ix);
+    }
+
+    /// Whether nodes below may have merged what they inherit from this one. A checkpoint has no sets of its own, unless
+    /// work continued from it.
+    fn is_inherited_from(&self, dag: &Dag, ix: NodeIx) -> bool {
+        dag.node(ix).children.iter().filter_map(|child| dag.find(*child)).any(|child| {
+            let node = dag.node(child);
+            node.kind != NodeKind::Checkpoint || !node.children.is_empty() || self.sets(child).is_some()
+        })
     }
 
     fn sets(&self, ix: NodeIx) -> Option<&NodeSets> {
@@ -227,10 +236,12 @@ impl SessionState {
         answered.into_iter().chain(decided).any(|later| later > index)
     }
 
-    /// Whether the node waits for a person: its newest attempt asked for one and has not been answered.
+    /// Whether the node waits for a person: its newest attempt asked for one and has not been answered. In a copy
+    /// without the digest of the attempt, nobody can decide on it; the agent submits the step again.
     pub fn waits_for_person(&self, node: NodeId) -> bool {
-        self.latest_advance(node)
-            .is_some_and(|last| last.asks_a_person() && !self.is_decided_since(node, last.event_index))
+        self.latest_advance(node).is_some_and(|last| {
+            last.asks_a_person() && last.submitted.is_some() && !self.is_decided_since(node, last.event_index)
+        })
     }
 
     /// Whether the node's newest attempt was refused and has not been answered by a person since.

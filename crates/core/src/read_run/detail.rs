@@ -91,11 +91,13 @@ impl RunRecord<'_> {
             None => "(its snapshot cannot be read)".to_owned(),
         };
         let mut text = format!("Run {}, step {number}: {title}", self.label());
-        let refused =
-            self.facts.advances(step.node.node_id).iter().filter(|record| record.is_blocked()).count();
+        let attempts = self.facts.advances(step.node.node_id);
+        let refused = attempts.iter().filter(|record| record.is_blocked()).count();
         if refused > 0 {
             let times = if refused == 1 { "once".to_owned() } else { format!("{refused} times") };
-            text.push_str(&format!("\nRefused {times} before it was complete."));
+            let until =
+                if refused < attempts.len() { "before it was complete" } else { "so far; not complete yet" };
+            text.push_str(&format!("\nRefused {times} {until}."));
         }
         if step.outputs.is_empty() {
             text.push_str("\n\nNothing is recorded for this step.");
@@ -114,15 +116,15 @@ impl RunRecord<'_> {
                 text.push_str("\n\n## Artifact\nIts content cannot be read.");
             }
         }
-        let known = self.known(step.node.node_id);
-        if !known.is_empty() {
-            text.push_str(&format!("\n\n## Evidence\n{}", known.join("\n")));
+        let evidence = self.evidence_lines(step.node.node_id);
+        if !evidence.is_empty() {
+            text.push_str(&format!("\n\n## Evidence\n{}", evidence.join("\n")));
         }
         without_markers(&text)
     }
 
     /// What is known of a step besides what was sent, newest attempt last (G104).
-    fn known(&self, node: NodeId) -> Vec<String> {
+    fn evidence_lines(&self, node: NodeId) -> Vec<String> {
         let recorded = self.facts.evidence(node).iter().map(|record| &record.data);
         let recorded = recorded.filter(|record| record.attempt_id.is_some());
         let lines = recorded.map(|record| {

@@ -85,13 +85,34 @@ fn excerpt(text: &str, wanted: &[(String, Vec<String>)]) -> String {
     };
     // Lowercasing may shift positions: then the beginning is shown.
     let same_length = lower.len() == line.len();
-    let words =
-        lower.split(|c: char| !(c.is_alphanumeric() || matches!(c, '_' | '-'))).filter(|_| same_length);
-    let first = words.filter(|word| !word.is_empty()).find(|word| is_wanted(word));
-    let first = first.and_then(|word| lower.find(word)).unwrap_or(0);
+    let first = words_at(&lower).filter(|_| same_length).find(|(_, word)| is_wanted(word));
+    let first = first.map_or(0, |(at, _)| at);
     let start = line.floor_char_boundary(first.saturating_sub(AROUND_BYTES / 2));
     let end = line.floor_char_boundary((first + AROUND_BYTES).min(line.len()));
     let before = if start > 0 { "…" } else { "" };
     let after = if end < line.len() { "…" } else { "" };
     format!("{before}{}{after}", &line[start..end])
+}
+
+/// The words of a text, with their positions: one word may be part of another.
+fn words_at(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let is_in_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-');
+    let mut end = 0;
+    std::iter::from_fn(move || {
+        let start = end + text[end..].find(is_in_word)?;
+        end = text[start..].find(|c| !is_in_word(c)).map_or(text.len(), |length| start + length);
+        Some((start, &text[start..end]))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_excerpt_is_around_the_word_that_matches_and_not_a_longer_one() {
+        let text = format!("We start {}and end with art.", "x ".repeat(250));
+        let found = excerpt(&text, &search::words_with_stems("art"));
+        assert!(found.starts_with('…') && found.ends_with("with art."), "{found}");
+    }
 }

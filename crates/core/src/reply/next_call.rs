@@ -14,6 +14,7 @@ use workrail_model::snapshot::PendingStep;
 use workrail_model::tool::ToolName;
 
 use super::ReplyInput;
+use crate::builtins::LOOP_CONTROL_KIND;
 use crate::interpret::{ASSESSMENT_CONTRACT, CRITERIA_REF};
 use crate::render::prompt::METRICS_OUTCOMES;
 use crate::routing::Reads;
@@ -25,6 +26,17 @@ struct OwedInput {
     notes: bool,
     artifacts: Vec<Value>,
     context: Map<String, Value>,
+}
+
+impl OwedInput {
+    /// Several blockers may ask for the same artifact.
+    fn add_artifacts(&mut self, wanted: impl IntoIterator<Item = Value>) {
+        for artifact in wanted {
+            if !self.artifacts.contains(&artifact) {
+                self.artifacts.push(artifact);
+            }
+        }
+    }
 }
 
 /// The whole call, with the echo that exposes a genuine token of the wrong run (G35). `blockers` are those of the
@@ -130,18 +142,18 @@ fn missing(
             BlockerPointer::OutputContract { contract_ref }
                 if contract_ref.as_str() == ASSESSMENT_CONTRACT =>
             {
-                asked.artifacts.extend(skeleton::assessments(workflow, step));
+                asked.add_artifacts(skeleton::assessments(workflow, step));
             }
             BlockerPointer::OutputContract { contract_ref } if contract_ref.as_str() == CRITERIA_REF => {
                 asked.notes = true;
             }
             BlockerPointer::OutputContract { contract_ref } => {
                 let contract = workflow.contract(contract_ref);
-                asked.artifacts.extend(contract.map(|contract| skeleton::artifact(step, contract)));
+                asked.add_artifacts(contract.map(|contract| skeleton::artifact(step, contract)));
             }
             BlockerPointer::AssessmentDimension { .. } => {
                 asked.notes |= step.requires_notes();
-                asked.artifacts = skeleton::assessments(workflow, step);
+                asked.add_artifacts(skeleton::assessments(workflow, step));
             }
             BlockerPointer::ContextKey { key } => {
                 let value = match (step.sets.get(key), open.get(key.as_str())) {
@@ -156,7 +168,7 @@ fn missing(
             BlockerPointer::WorkflowStep { .. } => match blocker.code {
                 BlockerCode::MissingRequiredNotes => asked.notes = true,
                 BlockerCode::LoopLimitReached => {
-                    asked.artifacts.push(json!({ "kind": "wr.loop_control", "decision": "stop" }));
+                    asked.add_artifacts([json!({ "kind": LOOP_CONTROL_KIND, "decision": "stop" })]);
                 }
                 BlockerCode::AssessmentFollowupRequired
                 | BlockerCode::CheckFailed

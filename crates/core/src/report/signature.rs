@@ -29,7 +29,7 @@ pub enum Signature {
 }
 
 impl Signature {
-    /// What it proves, for after a semicolon or a dash.
+    /// What it proves, as the end of a sentence.
     pub(crate) fn in_words(&self) -> String {
         match self {
             Self::Holds => "the signature is valid, by a key that was enrolled here".to_owned(),
@@ -43,9 +43,7 @@ impl Signature {
             }
         }
     }
-}
 
-impl Signature {
     /// The same in a few words, for a log line.
     pub(crate) fn briefly(&self) -> String {
         match self {

@@ -216,14 +216,19 @@ pub(crate) fn when(attempt: &Attempt, times: Times) -> String {
 
 /// A decision that a passkey signed, and what that proves.
 fn signed(approval: &Approval, verb: &str, at: &str, note: &str) -> String {
-    let key = approval.key.as_deref().unwrap_or_default();
+    let by = approval.who.as_ref().map(|who| format!("by {who} ")).unwrap_or_default();
+    let Some(key) = &approval.key else {
+        return format!(
+            "{verb} {by}with a passkey for step {}{at}{note} — its signature was removed, so nothing here proves it",
+            approval.step_id
+        );
+    };
     let resets = match approval.resets {
         None => String::new(),
         Some(1) => "; the passkeys of that store had been reset once before".to_owned(),
         Some(count) => format!("; the passkeys of that store had been reset {count} times before"),
     };
     let proves = approval.signature.as_ref().unwrap_or(&Signature::Unchecked).in_words();
-    let by = approval.who.as_ref().map(|who| format!("by {who} ")).unwrap_or_default();
     format!(
         "{verb} {by}with the passkey \"{key}\" for step {}{at}{note} — {proves}{resets}",
         approval.step_id

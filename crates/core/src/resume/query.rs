@@ -241,14 +241,14 @@ impl ResumeQuery {
         };
         let mut why = Vec::new();
         let mut tier = by_words;
-        for (is_so, reason, its_tier) in [
+        for (applies, reason, tier_of_reason) in [
             (self.is_named(card), MatchReason::MatchedId, Tier::Named),
             (self.is_same_commit(card), MatchReason::MatchedHeadSha, Tier::SameCommit),
             (self.is_same_branch(card), MatchReason::MatchedBranch, Tier::SameBranch),
         ] {
-            if is_so {
+            if applies {
                 why.push(reason);
-                tier = tier.min(its_tier);
+                tier = tier.min(tier_of_reason);
             }
         }
         let of_words = match by_words {

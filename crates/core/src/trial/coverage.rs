@@ -4,8 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use workrail_model::compiled::{CompiledWorkflow, LoopControl};
+use workrail_model::compiled::{CompiledLoop, CompiledWorkflow, LoopControl};
 use workrail_model::step_key::StepInstanceKey;
+
+use crate::interpret::may_not_run;
 
 /// How far one step or loop was tried.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
@@ -39,6 +41,14 @@ pub struct Coverage {
     seen_loops: BTreeSet<String>,
 }
 
+/// Whether some case must skip the loop. What ends a loop is usually set by its own body, so no case could skip it.
+fn is_skipped_by_case(workflow: &CompiledWorkflow, owner: &CompiledLoop) -> bool {
+    match owner.control {
+        LoopControl::While { .. } | LoopControl::Until { .. } => owner.run_condition.is_some(),
+        LoopControl::For { .. } | LoopControl::ForEach { .. } => may_not_run(workflow, owner),
+    }
+}
+
 impl Coverage {
     pub(super) fn of(workflow: &CompiledWorkflow) -> Self {
         let reached = |conditional| Reached { conditional, ..Reached::default() };
@@ -49,15 +59,7 @@ impl Coverage {
                 .map(|step| (step.step_id.to_string(), reached(step.run_condition.is_some())))
                 .collect(),
             loops: loops
-                .map(|owner| {
-                    let may_be_skipped = match owner.control {
-                        LoopControl::While { .. } | LoopControl::Until { .. } => {
-                            owner.run_condition.is_some()
-                        }
-                        LoopControl::For { .. } | LoopControl::ForEach { .. } => true,
-                    };
-                    (owner.loop_id.to_string(), reached(may_be_skipped))
-                })
+                .map(|owner| (owner.loop_id.to_string(), reached(is_skipped_by_case(workflow, owner))))
                 .collect(),
             seen: BTreeSet::new(),
             seen_loops: BTreeSet::new(),

@@ -21,7 +21,7 @@ use workrail_model::tool::ToolSet;
 use super::script::{RunScript, StepScript};
 use crate::agent_site::AgentSite;
 use crate::decide::Minting;
-use crate::decide::advance::{Advance, advance, delivered_digest};
+use crate::decide::advance::{Advance, advance, delivered_digest, delivered_output};
 use crate::decide::approve::{Approve, approve};
 use crate::decide::attempt::AttemptState;
 use crate::decide::evidence::{AvailableEvidence, EvidenceDemand};
@@ -68,7 +68,7 @@ pub(super) struct TrialSession<'a> {
     node: NodeId,
     attempt: AttemptId,
     plans: u64,
-    /// What the preceding refused attempt sent.
+    /// What the preceding refused attempt delivered.
     earlier_output: StepOutput,
 }
 
@@ -147,17 +147,18 @@ impl<'a> TrialSession<'a> {
             let submitted = delivered_digest(self.command(&sent)?).map_err(|error| error_chain(&error))?;
             self.approve(decision, submitted)?;
         }
+        let delivered = delivered_output(self.command(&sent)?).map_err(|error| error_chain(&error))?;
         let decided = advance(self.command(&sent)?).map_err(|error| error_chain(&error))?;
         let answer = self.answer(&decided.plan);
         self.record(&decided.plan)?;
-        let earlier_output = std::mem::take(&mut self.earlier_output);
-        if !answer.blocked.is_empty() {
-            let notes = sent.output.notes_markdown.filter(|notes| !notes.trim().is_empty());
-            // The first artifact of a kind counts, so the newest comes first.
-            let artifacts = sent.output.artifacts.into_iter().chain(earlier_output.artifacts).collect();
-            self.earlier_output =
-                StepOutput { notes_markdown: notes.or(earlier_output.notes_markdown), artifacts };
-        }
+        // Like a server, which keeps what the refused attempt delivered.
+        self.earlier_output = match answer.blocked.is_empty() {
+            true => StepOutput::default(),
+            false => StepOutput {
+                notes_markdown: delivered.notes_markdown.filter(|notes| !notes.trim().is_empty()),
+                artifacts: delivered.artifacts,
+            },
+        };
         self.move_on()?;
         Ok(StepResult { next: self.pending().map(|key| key.step_id.to_string()), ..answer })
     }

@@ -20,7 +20,7 @@ fn variables_are_filled_in_wherever_an_agent_reads() {
     let mut source = workflow(json!([{
         "id": "one", "title": "One", "prompt": "Use {{ tool }} on {{files}}, then checkAll.", "agentRole": "You know {{tool}} well.",
         "guidance": ["Call {{tool}} once."], "output": { "hints": ["Name {{tool}}."] },
-        "validationCriteria": [{ "type": "contains", "value": "{{tool}}", "message": "Name {{tool}}." }],
+        "validationCriteria": [{ "type": "contains", "value": "make", "message": "Name {{tool}}." }],
         "assessmentRefs": ["fit"],
         "assessmentConsequences": [{ "when": { "anyEqualsLevel": "low" }, "effect": {
             "kind": "require_followup", "guidance": "Run {{tool}} again." } }],
@@ -34,6 +34,24 @@ fn variables_are_filled_in_wherever_an_agent_reads() {
     let text = text_of(&compiled(&source), json!({ "tool": "make", "files": [{ "path": "a.rs" }, "b.rs"] }));
     assert!(!text.contains("{{") && !text.contains("[object Object]"), "{text}");
     insta::assert_snapshot!(text);
+}
+
+#[test]
+fn only_authored_text_is_a_template() {
+    let source = workflow(json!([{
+        "id": "one", "title": "One", "prompt": "Do.",
+        "sets": { "goalText": { "type": "string", "description": "what {{tool}} is for" } },
+        "validationCriteria": [{ "type": "regex", "pattern": "{{tool}}", "message": "Name it." }],
+    }]));
+    let context =
+        json!({ "tool": "make", "goalText": "{{other}} {{tool}}", "other": "a value of another key" });
+    let text = text_of(&compiled(&source), context);
+    assert!(
+        text.contains(r#"`context.goalText` (a text; now "{{other}} {{tool}}"): what make is for"#),
+        "{text}"
+    );
+    // A pattern is shown as it is checked.
+    assert!(text.contains("the notes match /{{tool}}/"), "{text}");
 }
 
 #[test]

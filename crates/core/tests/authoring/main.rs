@@ -17,6 +17,7 @@ mod output;
 mod random;
 mod raw;
 mod rendering;
+mod trial;
 
 use serde_json::{Value, json};
 use workrail_core::compile::{CompileInput, compile};

@@ -28,7 +28,8 @@ pub struct ApprovalRecorded {
     /// Why, in the person's words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<BoundedText<SUMMARY_BYTES_MAX>>,
-    /// What the passkey signed; present exactly when the channel is `passkey`.
+    /// What the passkey signed, when the channel is `passkey`. Absent, together with `submitted`, in a copy from which
+    /// something that the digest covers was removed; such an approval opens nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proof: Option<PasskeyProof>,
 }
@@ -37,11 +38,31 @@ impl ApprovalRecorded {
     pub(super) fn check(&self) -> Result<(), &'static str> {
         match (self.channel, &self.proof) {
             (ApprovalChannel::Passkey, Some(_)) => Ok(()),
+            (ApprovalChannel::Passkey, None) if self.submitted.is_none() => Ok(()),
             (ApprovalChannel::Passkey, None) => Err("channel passkey needs a proof"),
             (ApprovalChannel::Terminal | ApprovalChannel::Chat | ApprovalChannel::Console, None) => Ok(()),
             (ApprovalChannel::Terminal | ApprovalChannel::Chat | ApprovalChannel::Console, Some(_)) => {
                 Err("a proof belongs to channel passkey")
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// Only a copy from which the digest was removed lacks what the passkey signed.
+    #[test]
+    fn an_approval_with_a_passkey_has_a_proof_or_no_digest() {
+        let mut approval: ApprovalRecorded = serde_json::from_value(json!({
+            "approvalId": ApprovalId::from_bits([0; 10]), "stepId": "gate", "decision": "approved", "channel": "passkey",
+        }))
+        .unwrap();
+        assert_eq!(approval.check(), Ok(()));
+        approval.submitted = Some(Sha256::of(b"the plan"));
+        assert_eq!(approval.check(), Err("channel passkey needs a proof"));
     }
 }

@@ -51,8 +51,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::closed_set::closed_set;
-use crate::digest::{BlobRef, Sha256, SnapshotRef};
-use crate::plan::AttachmentKind;
+use crate::digest::{BlobRef, SnapshotRef};
+use crate::plan::{AttachmentKind, ContentKey};
 
 /// Every kind, listed once: its payload has the same name.
 macro_rules! event_kinds {
@@ -172,7 +172,7 @@ impl EventData {
     }
 
     /// The content without which this event cannot be read.
-    pub fn content_refs(&self) -> Vec<(AttachmentKind, Sha256)> {
+    pub fn content_refs(&self) -> Vec<ContentKey> {
         let blobs = self.blob_refs().into_iter().map(|blob| (AttachmentKind::Blob, blob.digest()));
         let snapshot = self.snapshot_ref().map(|snapshot| (AttachmentKind::Snapshot, snapshot.digest()));
         let workflow = match self {

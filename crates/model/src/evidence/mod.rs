@@ -11,7 +11,7 @@ mod workspace;
 
 pub use check::{CheckResult, CheckRun, Confinement, EndedCheck, NotRunReason};
 pub use observation::{HookObservation, ObservationError};
-pub use paths::{EvidencePath, PathList};
+pub use paths::PathList;
 pub use process::{ClippedOutput, EndedProcess, ProcessEnding};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

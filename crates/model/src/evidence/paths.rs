@@ -7,7 +7,7 @@ use crate::limits::{EVIDENCE_PATH_BYTES_MAX, EVIDENCE_PATHS_MAX};
 use crate::text::BoundedText;
 
 /// A path relative to the root of the repository, separated by `/`.
-pub type EvidencePath = BoundedText<EVIDENCE_PATH_BYTES_MAX>;
+pub(super) type EvidencePath = BoundedText<EVIDENCE_PATH_BYTES_MAX>;
 
 /// Paths, as many as an event holds, and how many more there were.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

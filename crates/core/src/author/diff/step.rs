@@ -162,7 +162,10 @@ pub(super) fn changes(
         let count = |is: fn(&DiffLine) -> bool| lines.iter().filter(|line| is(line)).count();
         let added = count(|line| matches!(line, DiffLine::B { .. }));
         let removed = count(|line| matches!(line, DiffLine::A { .. }));
-        let words = format!("{named} has a different prompt (+{added} -{removed} lines)");
+        let words = match lines.contains(&DiffLine::OnlyLineEnds) {
+            true => format!("{named} has a prompt with other line ends"),
+            false => format!("{named} has a different prompt (+{added} -{removed} lines)"),
+        };
         changes.push("prompt", &None::<String>, &None, words);
     }
     lines

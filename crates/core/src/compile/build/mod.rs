@@ -25,7 +25,6 @@ use super::source::{
 };
 use super::{CompileInput, Library, check, identity, lint, loops};
 use crate::builtins::{self, PROBE_TEMPLATE};
-use crate::interpret::capability_name;
 
 /// State that grows while steps are compiled.
 pub(super) struct Builder<'a> {
@@ -127,7 +126,7 @@ impl<'a> Builder<'a> {
         let required: Vec<Capability> = self.source.capabilities.required.clone();
         let mut plan = Vec::new();
         for capability in required {
-            let name = capability_name(capability);
+            let name = capability.as_str();
             let at = DocPath::root().key("capabilities");
             let caller = StandardStep { at, id: format!("wr-probe-{name}"), ..StandardStep::default() };
             let args = BTreeMap::from([("capability".to_owned(), TemplateArg(name.to_owned()))]);

@@ -88,9 +88,9 @@ impl<'r> FormatReader<'r> {
             return false;
         }
         let members = node.members();
-        let is_there = |name: &str| members.iter().any(|member| member.key == name);
+        let is_present = |name: &str| members.iter().any(|member| member.key == name);
         let absent: Vec<&str> =
-            object.fields.iter().map(|field| field.name).filter(|name| !is_there(name)).collect();
+            object.fields.iter().map(|field| field.name).filter(|name| !is_present(name)).collect();
         let mut misspelt = Vec::new();
         for member in members {
             if !object.fields.iter().any(|field| field.name == member.key) {
@@ -103,7 +103,7 @@ impl<'r> FormatReader<'r> {
             self.report.misspelt(meant);
         }
         for field in object.fields {
-            if field.required && !is_there(field.name) && !misspelt.contains(&field.name) {
+            if field.required && !is_present(field.name) && !misspelt.contains(&field.name) {
                 // The whole object would underline a page: its first character is enough.
                 let span = SourceSpan { start: node.span.start, end: node.span.start + 1 };
                 self.report.push(

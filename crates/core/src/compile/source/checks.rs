@@ -31,8 +31,8 @@ authored! {
     /// How well the result of a step must be known. A claim alone then blocks the step, or is a gap in
     /// `full_auto_never_stop`.
     struct EvidenceSource "`evidence`" {
-        /// `observed`: a hook of the agent's host saw commands, edits or subagents, or WorkRail saw files change or ran a
-        /// check. `checked`: every check of the step passed; in a step without checks, WorkRail looked at the repository.
+        /// `observed`: a hook of the agent's host saw commands, edits or subagents, or WorkRail saw files change or a
+        /// check pass. `checked`: every check of the step passed; in a step without checks, WorkRail looked at the repository.
         min "min": EnumWord<RequiredGrade>, required;
     }
 }

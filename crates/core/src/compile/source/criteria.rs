@@ -261,7 +261,7 @@ authored! {
 }
 
 authored! {
-    /// Something that only the user can provide. The step is blocked until it is there; in
+    /// Something that only the user can provide. The step is blocked until the user has provided it; in
     /// `full_auto_never_stop` it is recorded as a gap instead.
     struct UserDependencySource "a user dependency" {
         /// Why only the user can provide it.

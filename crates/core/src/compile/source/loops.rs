@@ -79,7 +79,7 @@ impl Default for BodySource {
 }
 
 authored! {
-    /// Steps that repeat. How they repeat is said by `loop`, or in short by `while` or `until` with
+    /// Steps that repeat. `loop` says how they repeat, or, as a short form, `while` or `until` with
     /// `maxIterations`. The condition is evaluated on entry and between passes, never inside a pass. Loops can be
     /// nested.
     keep struct LoopStepFields "a loop step" {

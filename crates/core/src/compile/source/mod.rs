@@ -41,8 +41,6 @@ use super::format::{
 use super::nearest::suggestion;
 use super::path::DocPath;
 use super::report::{DraftDiagnostic, shown};
-use crate::builtins::CAPABILITY_NAMES;
-use crate::interpret::capability_name;
 pub(crate) use words::ContextType;
 use words::{CapabilityNeed, SlotKind};
 
@@ -164,12 +162,12 @@ impl Authored for CapabilityNeeds {
             list.sort();
             list.dedup();
         }
-        for capability in [Capability::Delegation, Capability::WebBrowsing] {
+        for capability in Capability::ALL {
             let lists = [&needs.required, &needs.preferred, &needs.disabled];
             if lists.iter().filter(|list| list.contains(&capability)).count() > 1 {
                 reader.report.push(
                     DraftDiagnostic::on(Code::Capability, &reader.at())
-                        .message(format!("`{}` is in more than one list", capability_name(capability)))
+                        .message(format!("`{}` is in more than one list", capability.as_str()))
                         .why("a capability cannot be required and optional, or used and disabled, at once")
                         .fix("keep it in one of `required`, `preferred`, `disabled`"),
                 );
@@ -186,19 +184,18 @@ impl Authored for CapabilityText {
     type Value = Capability;
 
     fn shape() -> Shape {
-        Shape::Known { names: CAPABILITY_NAMES.to_vec(), open: None }
+        Shape::Known { names: Capability::ALL.map(Capability::as_str).to_vec(), open: None }
     }
 
     fn decode(node: &DocumentNode, reader: &mut FormatReader<'_>) -> Option<Capability> {
         let text = Text::<1, 128>::decode(node, reader)?;
-        let known = [Capability::Delegation, Capability::WebBrowsing];
-        let found = known.into_iter().find(|capability| capability_name(*capability) == text);
+        let found = Capability::parse(&text);
         if found.is_none() {
             reader.report.push(
                 DraftDiagnostic::on(Code::Capability, &reader.at())
                     .message(format!("unknown capability `{}`", shown(&text)))
                     .why("capabilities are a closed set, so that they mean the same to every tool")
-                    .fix(suggestion(&text, &CAPABILITY_NAMES)),
+                    .fix(suggestion(&text, &Capability::ALL.map(Capability::as_str))),
             );
         }
         found

@@ -87,7 +87,7 @@ authored! {
         guidance "guidance": List<Text<1, 4096>>, default;
         /// Tells the agent to ask the user for files that the step needs and that it does not have.
         ask_for_files "askForFiles": Flag, default(false, "false");
-        /// Accepted for old files. What is validated is said by `validationCriteria`.
+        /// Accepted for old files; no effect. `validationCriteria` defines what is checked.
         has_validation "hasValidation": Flag, optional;
         /// Asks the agent to wait for the user before it continues: always, if a condition holds, or with a gate.
         /// Only a `human_approval` gate is enforced; the others apply in guided mode.

@@ -73,7 +73,7 @@ pub(super) fn tool_use(name: &str, arguments: Option<&Value>) -> ToolUse {
     ToolUse::Other
 }
 
-/// A shell line; one that applies a patch is an edit, unless it does more than that.
+/// A shell line. One that applies a patch counts as an edit, unless it also has a command that is for people.
 pub(super) fn shell(command: String) -> ToolUse {
     let is_patch = command.trim_start().starts_with("apply_patch")
         && command.contains("*** Begin Patch")

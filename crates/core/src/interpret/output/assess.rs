@@ -12,12 +12,12 @@ use workrail_model::text::BoundedText;
 
 use super::super::Finding;
 use super::{AcceptedAssessment, AppliedConsequence, OutputCheck, invalid, output_finding, valid};
+use crate::builtins::ASSESSMENT_KIND;
 use crate::condition::ValueScope;
 use crate::contract::kind_of;
 use crate::render::template::filled;
 use crate::skeleton;
 
-pub(crate) const ASSESSMENT_KIND: &str = "wr.assessment";
 pub(crate) const ASSESSMENT_CONTRACT: &str = "wr.contracts.assessment";
 
 /// More unknown names than this are not worth reading at once.

@@ -7,7 +7,7 @@ mod context;
 mod criteria;
 mod notes;
 mod observe;
-mod proof;
+mod verification;
 
 pub(crate) use assess::{ASSESSMENT_CONTRACT, definitions};
 pub(crate) use criteria::{CRITERIA_REF, pattern_of, wants};
@@ -28,7 +28,7 @@ use workrail_model::reason::{ContractViolation, Reason};
 use workrail_model::snapshot::PendingStep;
 use workrail_model::text::BoundedText;
 
-use super::{Finding, capability_name, loop_label, step_scope};
+use super::{Finding, loop_label, step_scope};
 use crate::builtins::LOOP_CONTROL_KIND;
 use crate::contract::{self, ContractFit};
 use crate::reason::violation_code;
@@ -127,7 +127,7 @@ pub fn check_output(
         check.findings.extend(notes::finding(step, submitted.notes));
     }
     check.findings.extend(context::findings(pending, step, submitted));
-    check.findings.extend(proof::findings(step, submitted));
+    check.findings.extend(verification::findings(step, submitted));
     check.findings.extend(observe::findings(step, artifacts));
     assess::apply_consequences(step, &scope, &mut check);
     observe::divergences(submitted.reported, &mut check);
@@ -234,7 +234,7 @@ fn loop_name_outcome(
 /// A probe is answered by an observation of exactly the capability that it probes.
 fn probe_outcome(step: &CompiledStep, contract: &CompiledContract, artifacts: &[Value]) -> ContractFit {
     let StepKind::CapabilityProbe { capability, .. } = &step.kind else { return ContractFit::Valid };
-    let probed = capability_name(*capability);
+    let probed = capability.as_str();
     let mut observed =
         artifacts.iter().filter(|artifact| contract::kind_of(artifact) == contract.artifact_kind);
     if observed.any(|artifact| artifact.get("capability").and_then(Value::as_str) == Some(probed)) {

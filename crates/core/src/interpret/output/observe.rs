@@ -14,6 +14,7 @@ use workrail_model::text::BoundedText;
 
 use super::super::Finding;
 use super::{CapabilityFact, DivergenceFact, OutputCheck, output_finding};
+use crate::builtins::{CAPABILITY_OBSERVATION_KIND, WORKFLOW_DIVERGENCE_KIND};
 use crate::contract::kind_of;
 use crate::{builtins, skeleton};
 
@@ -22,7 +23,8 @@ fn member<T: serde::de::DeserializeOwned>(artifact: &Value, name: &str) -> Optio
 }
 
 /// Contracts of artifacts that any step may send in addition to what it requires.
-const BESIDE: [&str; 2] = ["wr.contracts.capability_observation", "wr.contracts.workflow_divergence"];
+const OPTIONAL_CONTRACTS: [&str; 2] =
+    ["wr.contracts.capability_observation", "wr.contracts.workflow_divergence"];
 
 /// Artifacts that are not what they claim to be. What the step requires is checked by its contract.
 pub(super) fn findings(step: &CompiledStep, artifacts: &[Value]) -> Vec<Finding> {
@@ -33,7 +35,9 @@ pub(super) fn findings(step: &CompiledStep, artifacts: &[Value]) -> Vec<Finding>
             findings.push(without_kind(step, position));
         }
     }
-    for contract in BESIDE.into_iter().filter(|id| owed != Some(*id)).filter_map(builtins::contract) {
+    for contract in
+        OPTIONAL_CONTRACTS.into_iter().filter(|id| owed != Some(*id)).filter_map(builtins::contract)
+    {
         let Ok(contract_ref) = ContractRef::parse(contract.id) else { continue };
         for artifact in artifacts.iter().filter(|artifact| kind_of(artifact) == contract.artifact_kind) {
             let issues = crate::contract::issues(&contract.schema, artifact);
@@ -71,7 +75,7 @@ fn without_kind(step: &CompiledStep, position: usize) -> Finding {
 }
 
 pub(super) fn divergences(artifacts: &[Value], check: &mut OutputCheck) {
-    for artifact in artifacts.iter().filter(|artifact| kind_of(artifact) == "wr.workflow_divergence") {
+    for artifact in artifacts.iter().filter(|artifact| kind_of(artifact) == WORKFLOW_DIVERGENCE_KIND) {
         let summary = artifact.get("summary").and_then(Value::as_str).filter(|text| !text.trim().is_empty());
         let (Some(reason), Some(summary)) = (member(artifact, "reason"), summary) else { continue };
         check.divergences.push(DivergenceFact {
@@ -83,7 +87,7 @@ pub(super) fn divergences(artifacts: &[Value], check: &mut OutputCheck) {
 }
 
 pub(super) fn capabilities(step: &CompiledStep, artifacts: &[Value], check: &mut OutputCheck) {
-    for artifact in artifacts.iter().filter(|artifact| kind_of(artifact) == "wr.capability_observation") {
+    for artifact in artifacts.iter().filter(|artifact| kind_of(artifact) == CAPABILITY_OBSERVATION_KIND) {
         let Some(capability) = member::<Capability>(artifact, "capability") else { continue };
         let status = match member::<CapabilityStatus>(artifact, "status") {
             Some(status @ (CapabilityStatus::Available | CapabilityStatus::Unavailable)) => status,

@@ -122,6 +122,36 @@ fn the_context_of_a_long_path_equals_the_walk() {
     compare(&log);
 }
 
+/// G23: an answer after a checkpoint does not make every later lookup read the whole path.
+#[test]
+fn an_answer_after_a_checkpoint_keeps_what_is_merged() {
+    let unmerged =
+        |log: &EventLog| serde_json::to_value(log.state()).unwrap()["contexts"]["unmergedRuns"].clone();
+    let mut log = EventLog::new();
+    let (run, root) = log.start_run();
+    log.set_context(run, root, context(json!({ "a": 1 })), None);
+    let checkpoint = log.checkpoint(run, root);
+    log.set_context(run, root, context(json!({ "a": 2, "b": 1 })), None);
+    assert_eq!(unmerged(&log), json!([]));
+    let mut tip = root;
+    for round in 0..40 {
+        let attempt = log.attempt();
+        tip = log.advance(run, tip, attempt);
+        log.set_context(run, tip, context(json!({ "round": round })), None);
+    }
+    let state = log.state();
+    assert_eq!(state.context_at(tip), Ok(context(json!({ "a": 2, "b": 1, "round": 39 }))));
+    assert_eq!(state.context_at(checkpoint), Ok(context(json!({ "a": 2, "b": 1 }))));
+    // Work that continues from the checkpoint inherits from its step, too.
+    let mut log = EventLog::new();
+    let (run, root) = log.start_run();
+    let checkpoint = log.checkpoint(run, root);
+    let attempt = log.attempt();
+    log.advance(run, checkpoint, attempt);
+    log.set_context(run, root, context(json!({ "a": 2 })), None);
+    assert_eq!(unmerged(&log), json!([run]));
+}
+
 #[test]
 fn a_context_beyond_the_budget_is_an_error_until_it_fits_again() {
     let mut log = EventLog::new();

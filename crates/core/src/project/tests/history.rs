@@ -179,8 +179,7 @@ impl GeneratedHistory {
             }
             Op::ObserveCapability { node, capability, status } => {
                 let (run, node) = self.pick(*node);
-                let capability =
-                    [Capability::Delegation, Capability::WebBrowsing][usize::from(*capability % 2)];
+                let capability = Capability::ALL[usize::from(*capability) % Capability::ALL.len()];
                 let status =
                     [CapabilityStatus::Available, CapabilityStatus::Unavailable][usize::from(*status % 2)];
                 self.log.observe_capability(run, node, capability, status);

@@ -137,7 +137,7 @@ proptest! {
         let naive = Naive(&history.log.events);
         for (_, node, _) in &history.nodes {
             prop_assert_eq!(state.preferences(*node), naive.preferences(*node));
-            for capability in [Capability::Delegation, Capability::WebBrowsing] {
+            for capability in Capability::ALL {
                 let found = state.capability(*node, capability).map(|found| (found.index, found.status));
                 prop_assert_eq!(found, naive.capability(*node, capability));
             }

@@ -86,7 +86,7 @@ fn titled(workflow: &CompiledWorkflow, pending: &PendingStep, scope: &ValueScope
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the text of step `{step_id}` would have more than {RENDERED_STEP_BYTES_MAX} bytes: `{{{{{variable}}}}}` \
-     (context key `{context_key}`) alone adds {variable_bytes}"
+     (context key `{context_key}`) alone adds {variable_bytes} bytes"
 )]
 pub struct StepTextTooLong {
     pub step_id: StepId,

@@ -20,7 +20,7 @@ use super::super::limited::{Full, LimitedText};
 use super::super::template::fill;
 use super::{Lifecycle, RenderMode, bullets};
 use crate::agent_site::AgentSite;
-use crate::builtins::LOOP_CONTROL_KIND;
+use crate::builtins::{ASSESSMENT_KIND, LOOP_CONTROL_KIND, WORKFLOW_DIVERGENCE_KIND};
 use crate::condition::ValueScope;
 use crate::edits::AllowedEdits;
 use crate::interpret::{AskedConfirmation, asked_confirmation, definitions, step_scope, wants};
@@ -37,7 +37,8 @@ pub(super) fn write(
 ) -> Result<(), Full> {
     let scope = step_scope(workflow, pending, context);
     if let Some(criteria) = &step.criteria {
-        filled("**Your notes are checked:**", &wants(criteria), &scope, out)?;
+        // Braces in a pattern are what is checked, not variables.
+        plain("**Your notes are checked:**", &wants(criteria), out)?;
     }
     if let Some(text) = step.edits.as_ref().and_then(|rule| edits(rule, context, mode.site)) {
         out.section(|out| out.push(&text))?;
@@ -226,17 +227,22 @@ fn keys(
     context: &Context,
     out: &mut LimitedText,
 ) -> Result<(), Full> {
+    let scope = step_scope(workflow, pending, context);
     let lines = step.sets.iter().map(|(key, duty)| {
-        let meaning = duty.description.as_deref().map(|text| format!(": {text}")).unwrap_or_default();
         let now = match context.get(key.as_str()).filter(|value| !value.is_null()) {
             Some(_) if is_secret(key.as_str()) => "; set".to_owned(),
             Some(value) => format!("; now {}", truncate_with_marker(&value.to_string(), VALUE_SHOWN_BYTES)),
             None => String::new(),
         };
-        format!("`context.{key}` ({}{now}){meaning}", routing::in_words(&duty.accepts))
+        (format!("`context.{key}` ({}{now})", routing::in_words(&duty.accepts)), duty.description.as_deref())
     });
-    let scope = step_scope(workflow, pending, context);
-    filled("**Set in this step:**", &lines.collect::<Vec<_>>(), &scope, out)?;
+    // Only the author's text is a template: a value may contain braces of its own.
+    bullets("**Set in this step:**", &lines.collect::<Vec<_>>(), out, |(line, meaning), out| {
+        out.push(line)?;
+        let Some(meaning) = meaning else { return Ok(()) };
+        out.push(": ")?;
+        fill(meaning, &scope, out)
+    })?;
     let open = routing::open_keys(workflow, pending, context);
     if open.is_empty() {
         return Ok(());
@@ -261,23 +267,23 @@ fn mentioned(
     lifecycle: Lifecycle,
     out: &mut LimitedText,
 ) -> Result<(), Full> {
-    const DIVERGENCE: &str = "wr.workflow_divergence";
     let owed = step.output.as_ref().and_then(|output| workflow.contract(&output.contract_ref));
     let is_owed = |kind: &str| owed.is_some_and(|contract| contract.artifact_kind == kind);
     let is_named =
         |kind: &str| step.prompt.contains(kind) || step.guidance.iter().any(|line| line.contains(kind));
     let named = builtins::contracts().iter().filter(|contract| {
         let kind = contract.artifact_kind;
-        kind != "wr.assessment" && is_named(kind) && !is_owed(kind)
+        kind != ASSESSMENT_KIND && is_named(kind) && !is_owed(kind)
     });
     let lines: Vec<String> = named
         .map(|contract| format!("`{}`: `{}`", contract.artifact_kind, skeleton::of_schema(&contract.schema)))
         .collect();
     plain("**Shapes of the artifacts named above (output.artifacts):**", &lines, out)?;
-    if lifecycle != Lifecycle::Start || is_named(DIVERGENCE) {
+    if lifecycle != Lifecycle::Start || is_named(WORKFLOW_DIVERGENCE_KIND) {
         return Ok(());
     }
-    let Some(contract) = builtins::contracts().iter().find(|contract| contract.artifact_kind == DIVERGENCE)
+    let Some(contract) =
+        builtins::contracts().iter().find(|contract| contract.artifact_kind == WORKFLOW_DIVERGENCE_KIND)
     else {
         return Ok(());
     };

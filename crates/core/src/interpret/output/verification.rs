@@ -9,9 +9,9 @@ use workrail_model::text::BoundedText;
 
 use super::super::Finding;
 use super::Submitted;
-use crate::contract;
+use crate::builtins::VERIFICATION_KIND;
+use crate::contract::kind_of;
 
-const REPORT: &str = "wr.verification_report";
 const PASSED: &str = "passed";
 const FAILED: &str = "failed";
 
@@ -20,7 +20,7 @@ pub(super) fn findings<'a>(
     step: &'a CompiledStep,
     submitted: Submitted<'a>,
 ) -> impl Iterator<Item = Finding> + 'a {
-    let reports = submitted.artifacts.iter().filter(|artifact| contract::kind_of(artifact) == REPORT);
+    let reports = submitted.artifacts.iter().filter(|artifact| kind_of(artifact) == VERIFICATION_KIND);
     let mut results = reports.filter_map(|report| report.get("result")).filter_map(Value::as_str);
     // One of several reports is enough: in a retry they have no order. A partial report does not contradict: where only
     // a design is wanted, no test runs.
