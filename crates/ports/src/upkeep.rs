@@ -113,6 +113,8 @@ pub enum StrayKind {
     Leftover,
     /// Not written by WorkRail.
     Unknown,
+    /// A session's folder without any event: left by an interrupted start, or by the loss of the whole log.
+    EmptySession,
 }
 
 /// What an obstacle prevents.

@@ -3,6 +3,7 @@
 //! Nothing here is synced or locked. If two hooks write at once, one wins; the next tool call restores what was lost.
 
 use workrail_model::chat::{ChatKey, ChatRecord};
+use workrail_model::time::Timestamp;
 use workrail_ports::chats::ChatDirectory;
 use workrail_ports::file_system::{FileSystem, FsError, RelPath, WritableFile};
 
@@ -45,8 +46,8 @@ impl<F: FileSystem> LocalStore<F> {
     }
 }
 
-fn used(record: &Option<ChatRecord>) -> Option<&str> {
-    record.as_ref().map(|record| record.used_at.as_str())
+fn used(record: &Option<ChatRecord>) -> Option<&Timestamp> {
+    record.as_ref().map(|record| &record.used_at)
 }
 
 impl<F: FileSystem> ChatDirectory for LocalStore<F> {
@@ -68,7 +69,7 @@ impl<F: FileSystem> ChatDirectory for LocalStore<F> {
     fn chats(&self) -> Vec<ChatRecord> {
         let mut records: Vec<ChatRecord> =
             self.chat_files().into_iter().filter_map(|(_, record)| record).collect();
-        records.sort_by(|a, b| b.used_at.as_str().cmp(a.used_at.as_str()));
+        records.sort_by(|a, b| b.used_at.cmp(&a.used_at));
         records
     }
 }

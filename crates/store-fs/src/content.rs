@@ -61,7 +61,7 @@ pub(crate) fn store_content<F: FileSystem>(
 
 /// Gives written and synced content its name. A folder of that name is moved aside; a link or a pipe holds no data of
 /// ours and is replaced.
-fn put_in_place<F: FileSystem>(
+pub(crate) fn put_in_place<F: FileSystem>(
     fs: &F,
     temp: &RelPath,
     kind: AttachmentKind,

@@ -17,9 +17,9 @@ use workrail_ports::file_system::{
 };
 use workrail_ports::session_store::StoreError;
 
-use crate::content::write_temp;
+use crate::content::{put_in_place, write_temp};
 use crate::store::{LOCK_WAIT, LocalStore};
-use crate::{layout, load, repair, suspect};
+use crate::{layout, load, repair, suspect, tree};
 
 impl<F: FileSystem> SessionImport for LocalStore<F> {
     type Staged<'a> = StagedLocalImport<'a, F>;
@@ -84,28 +84,9 @@ impl<F: FileSystem> LocalStore<F> {
 /// Removes what a killed import left behind.
 fn remove_leftovers<F: FileSystem>(fs: &F) -> Result<(), FsError> {
     for kind in layout::CONTENT_KINDS {
-        absent_is_fine(fs.remove_file(&layout::import_content_temp(kind)))?;
+        tree::ignore_absent(fs.remove_file(&layout::import_content_temp(kind)))?;
     }
-    for folder in [layout::import_events(), layout::import()] {
-        let entries = match fs.list(&folder) {
-            Err(error) if error.kind == FsErrorKind::NotFound => continue,
-            listed => listed?,
-        };
-        for entry in entries.iter().filter(|entry| entry.kind != FileKind::Directory) {
-            if let Some(path) = folder.child(&entry.name) {
-                fs.remove_file(&path)?;
-            }
-        }
-        fs.remove_dir(&folder)?;
-    }
-    Ok(())
-}
-
-fn absent_is_fine(result: Result<(), FsError>) -> Result<(), FsError> {
-    match result {
-        Err(error) if error.kind == FsErrorKind::NotFound => Ok(()),
-        other => other,
-    }
+    tree::remove(fs, &layout::import())
 }
 
 /// A session being imported. If it is dropped before it is published, it is removed again.
@@ -226,7 +207,7 @@ impl<F: FileSystem> StagedSession for StagedLocalImport<'_, F> {
         let (fs, kind) = (self.store.fs(), attachment.kind());
         let temp = layout::import_content_temp(kind);
         write_temp(fs, &temp, attachment.bytes())?;
-        fs.rename(&temp, &layout::content(kind, attachment.digest()))?;
+        put_in_place(fs, &temp, kind, attachment.digest())?;
         self.folders.insert(layout::content_dir(kind));
         Ok(())
     }

@@ -1,9 +1,8 @@
 //! The signing keys on disk, and the HTTP transport's secret: files of mode 0600 in a 0700 folder, all owned by this
 //! user, and refused otherwise (G33, G75).
 
-use data_encoding::BASE64URL_NOPAD;
+use data_encoding::{BASE64URL_NOPAD, HEXLOWER};
 use serde::{Deserialize, Serialize};
-use workrail_model::digest::Sha256;
 use workrail_model::keyring::{HttpSecret, Keyring, SigningKey};
 use workrail_model::limits::KEYRING_BYTES_MAX;
 use workrail_model::strict_json;
@@ -29,10 +28,8 @@ struct KeyringFile {
     check: Option<String>,
 }
 
-/// A truncated digest of both keys, from which neither can be derived.
 fn check_of(keyring: &Keyring) -> String {
-    let previous: &[u8] = keyring.previous.as_ref().map_or(&[], |key| key.bytes());
-    Sha256::of_parts(&[b"workrail/keyring-check", keyring.current.bytes(), previous]).hex()[..16].to_owned()
+    HEXLOWER.encode(&keyring.check())
 }
 
 /// Keys that another user can read or replace prove nothing (G33).

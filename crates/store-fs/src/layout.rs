@@ -254,8 +254,7 @@ pub(crate) fn suspect(folder: &RelPath) -> RelPath {
 }
 
 /// The kinds of content, each with its own folder.
-pub(crate) const CONTENT_KINDS: [AttachmentKind; 3] =
-    [AttachmentKind::Snapshot, AttachmentKind::Blob, AttachmentKind::Workflow];
+pub(crate) const CONTENT_KINDS: [AttachmentKind; 3] = AttachmentKind::ALL;
 
 /// Whether we may have given this name: what people add under other names is theirs.
 pub(crate) fn may_be_ours(name: &str) -> bool {

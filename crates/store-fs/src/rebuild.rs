@@ -10,7 +10,7 @@ use workrail_model::event::{Event, EventIndex};
 use workrail_model::id::SessionId;
 use workrail_model::limits::MANIFEST_BYTES_MAX;
 use workrail_model::manifest::{
-    Cursor, ManifestError, ManifestRecord, commit_group, group_bytes, segment_rel_path,
+    Cursor, ManifestError, ManifestIndex, ManifestRecord, commit_group, group_bytes, segment_rel_path,
 };
 use workrail_ports::file_system::{FileSystem, FsError, FsErrorKind};
 use workrail_ports::upkeep::is_other_segment;
@@ -137,6 +137,19 @@ pub(crate) fn attested(session: SessionId, manifest: &[u8]) -> BTreeMap<String, 
             ManifestRecord::SnapshotPinned { .. } | ManifestRecord::BlobPinned { .. } => None,
         })
         .collect()
+}
+
+/// Long enough for the last group of all but enormous plans.
+pub(crate) const MANIFEST_TAIL_BYTES: u64 = 64 * 1024;
+
+/// The last record in the end of a manifest that closes a segment: its index, and the segment's name.
+pub(crate) fn last_closed(tail: &[u8]) -> Option<(ManifestIndex, String)> {
+    tail.split(|byte| *byte == b'\n').rev().find_map(|line| match ManifestRecord::parse(line) {
+        Ok(ManifestRecord::SegmentClosed { manifest_index, segment_rel_path, .. }) => {
+            Some((manifest_index, segment_rel_path))
+        }
+        Ok(ManifestRecord::SnapshotPinned { .. } | ManifestRecord::BlobPinned { .. }) | Err(_) => None,
+    })
 }
 
 /// A segment that could come next, or why it cannot.

@@ -89,7 +89,7 @@ impl<F: FileSystem> LocalStore<F> {
             SessionHealth::UnknownVersion { .. } => false,
         };
         // An unreadable file may be intact, so it is not given up.
-        if !is_repairable || load::denied_path(&health).is_some() {
+        if !is_repairable || health.is_access_denied() {
             return not_repairable(health);
         }
         let rebuilt = rebuild::rebuild(self.fs(), session, trusted_until)?;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use workrail_model::id::{ServerId, SessionId};
 use workrail_model::server::{LoggedCall, ServerRecord};
 use workrail_ports::file_system::{
-    FileKind, FileSystem, FsError, FsErrorKind, LockMode, RelPath, WritableFile,
+    FileKind, FileSystem, FsError, FsErrorKind, FsOp, LockMode, RelPath, WritableFile,
 };
 use workrail_ports::servers::ServerDirectory;
 
@@ -159,7 +159,7 @@ impl<F: FileSystem> LocalStore<F> {
 
 fn busy(path: &RelPath) -> FsError {
     let detail = "another process holds it".to_owned();
-    FsError { op: workrail_ports::file_system::FsOp::Lock, path: path.clone(), kind: FsErrorKind::Io, detail }
+    FsError { op: FsOp::Lock, path: path.clone(), kind: FsErrorKind::Io, detail }
 }
 
 impl<F: FileSystem> ServerDirectory for LocalStore<F> {

@@ -4,13 +4,16 @@ use std::collections::BTreeSet;
 
 use workrail_model::event::EventIndex;
 use workrail_model::id::SessionId;
+use workrail_model::limits::MANIFEST_BYTES_MAX;
 use workrail_model::manifest::ManifestRecord;
 use workrail_ports::file_system::{DirEntry, FileKind, FileSystem, FsError, FsErrorKind, RelPath};
 use workrail_ports::upkeep::{Stray, StrayKind};
 
 use crate::layout::{self, CONTENT_KINDS, content_digest, content_dir, is_temporary};
+use crate::load;
 use crate::rebuild;
 use crate::segment::{self, SegmentRead};
+use crate::tree;
 
 /// Our own names in the root, apart from the counter's. Anything new that WorkRail creates there must be added.
 const ROOT_NAMES: [&str; 19] = [
@@ -65,6 +68,13 @@ impl StrayList {
             self.strays.push(Stray { path: folder.describe_child(&entry.name), kind });
         }
     }
+
+    fn add_path(&mut self, path: &RelPath, kind: StrayKind) {
+        self.count += 1;
+        if self.strays.len() < self.max {
+            self.strays.push(Stray { path: path.as_str().to_owned(), kind });
+        }
+    }
 }
 
 /// A foreign folder among the sessions. It is worse than a stray: it prevents the sweep.
@@ -99,6 +109,14 @@ pub(crate) fn foreign_folders<F: FileSystem>(fs: &F) -> Result<Vec<String>, FsEr
 
 pub(crate) fn strays<F: FileSystem>(fs: &F, max: usize) -> Result<(Vec<Stray>, u64), FsError> {
     let mut found = StrayList { strays: Vec::new(), count: 0, max };
+    // First: of everything here, only content that such a session alone needed is removed by a sweep.
+    for entry in listed(fs, &layout::sessions())? {
+        if let Ok(session) = SessionId::parse(&entry.name)
+            && is_empty_session(fs, session)
+        {
+            found.add_path(&layout::session(session), StrayKind::EmptySession);
+        }
+    }
     let mut check = |folder: RelPath, belongs: &dyn Fn(&DirEntry) -> bool| -> Result<(), FsError> {
         for entry in listed(fs, &folder)? {
             if !belongs(&entry) {
@@ -136,7 +154,39 @@ pub(crate) fn strays<F: FileSystem>(fs: &F, max: usize) -> Result<(Vec<Stray>, u
         })?;
     }
     check(layout::backups(), &|entry| !is_temporary(&entry.name))?;
+    for path in oversized_in_backups(fs)? {
+        found.add_path(&path, StrayKind::Unknown);
+    }
     Ok((found.strays, found.count))
+}
+
+/// Files among the backups that are larger than any that a store writes; a sweep does not read them.
+fn oversized_in_backups<F: FileSystem>(fs: &F) -> Result<Vec<RelPath>, FsError> {
+    let folder = layout::backups();
+    let mut oversized = Vec::new();
+    let mut visit = |file: &RelPath, kind| {
+        if kind == FileKind::Regular && fs.stat(file).is_ok_and(|stat| stat.len > MANIFEST_BYTES_MAX) {
+            oversized.push(file.clone());
+        }
+        Ok(())
+    };
+    for entry in listed(fs, &folder)? {
+        let is_no_backup = is_temporary(&entry.name) || entry.name == layout::DAMAGED_CONTENT;
+        let Some(path) = folder.child(&entry.name).filter(|_| !is_no_backup) else { continue };
+        match entry.kind {
+            // What cannot be visited prevents the sweep, which names it.
+            FileKind::Directory => tree::each_file(fs, &path, &mut visit).unwrap_or_default(),
+            FileKind::Regular | FileKind::Other => visit(&path, entry.kind)?,
+        }
+    }
+    Ok(oversized)
+}
+
+/// Whether the folder of a session is there without any event. One that cannot be read is reported elsewhere.
+fn is_empty_session<F: FileSystem>(fs: &F, session: SessionId) -> bool {
+    load::holds_work(fs, session) == Ok(false)
+        // It may have been removed since it was listed.
+        && fs.stat(&layout::session(session)).is_ok_and(|stat| stat.kind == FileKind::Directory)
 }
 
 /// What a session's manifest says about files named like segments.

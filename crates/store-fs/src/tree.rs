@@ -24,7 +24,7 @@ fn path_of(folder: &RelPath, entry: &DirEntry, op: FsOp) -> Result<RelPath, FsEr
     })
 }
 
-fn ignore_absent<T: Default>(result: Result<T, FsError>) -> Result<T, FsError> {
+pub(crate) fn ignore_absent<T: Default>(result: Result<T, FsError>) -> Result<T, FsError> {
     match result {
         Err(error) if error.kind == FsErrorKind::NotFound => Ok(T::default()),
         other => other,

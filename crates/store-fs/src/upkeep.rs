@@ -16,11 +16,9 @@ use workrail_ports::upkeep::{
 
 use crate::content::write_temp;
 use crate::orphan::LogContinuation;
+use crate::rebuild::{self, MANIFEST_TAIL_BYTES};
 use crate::store::LocalStore;
 use crate::{backup, layout, load, obstacles, orphan, removal, strays, suspect, tree};
-
-/// Long enough for the last group of all but enormous plans.
-const MANIFEST_TAIL_BYTES: u64 = 64 * 1024;
 
 impl<F: FileSystem> LocalStore<F> {
     /// The lock of a session that exists.
@@ -30,9 +28,7 @@ impl<F: FileSystem> LocalStore<F> {
         }
         Ok(self.take_lock(session)?)
     }
-}
 
-impl<F: FileSystem> LocalStore<F> {
     /// Whether the manifest does not end with the complete group of the newest segment.
     fn may_have_an_orphan(&self, session: SessionId) -> Result<bool, FsError> {
         let entries = load::list_events(self.fs(), session)?;
@@ -51,14 +47,8 @@ impl<F: FileSystem> LocalStore<F> {
             0 => Vec::new(),
             len => self.fs().read(&path, len.saturating_sub(MANIFEST_TAIL_BYTES), MANIFEST_BYTES_MAX)?,
         };
-        let closing =
-            tail.split(|byte| *byte == b'\n').rev().find_map(|line| match ManifestRecord::parse(line) {
-                Ok(ManifestRecord::SegmentClosed { manifest_index, .. }) => Some(manifest_index),
-                Ok(ManifestRecord::SnapshotPinned { .. } | ManifestRecord::BlobPinned { .. }) | Err(_) => {
-                    None
-                }
-            });
-        let (Some(path), Some(index)) = (layout::events(session).child(&newest.name), closing) else {
+        let closing = rebuild::last_closed(&tail);
+        let (Some(path), Some((index, _))) = (layout::events(session).child(&newest.name), closing) else {
             return Ok(true);
         };
         let segment = self.fs().read(&path, 0, SEGMENT_BYTES_MAX)?;

@@ -8,7 +8,7 @@ use workrail_model::digest::Sha256;
 use workrail_model::event::Activity;
 use workrail_model::health::SessionHealth;
 use workrail_model::id::SessionId;
-use workrail_model::manifest::Cursor;
+use workrail_model::manifest::{Cursor, commit_group, group_bytes};
 use workrail_model::plan::{Attachment, AttachmentKind, RawSegment};
 use workrail_ports::archive::{Archived, SessionArchive, SessionImport, StagedSession, check_continues};
 use workrail_ports::content::ContentError;
@@ -67,10 +67,9 @@ impl SessionArchive for PgStore {
 
 /// The cursor after a validated segment.
 fn cursor_after(cursor: &Cursor, segment: &RawSegment) -> Cursor {
-    let records =
-        workrail_model::manifest::commit_group(cursor.next_manifest_index, segment.events(), segment.bytes());
+    let records = commit_group(cursor.next_manifest_index, segment.events(), segment.bytes());
     // Validated: the same records were just computed from the same bytes.
-    let group = workrail_model::manifest::group_bytes(&records).unwrap_or_default();
+    let group = group_bytes(&records).unwrap_or_default();
     cursor.after(&records, &group, segment.events().len() as u64)
 }
 

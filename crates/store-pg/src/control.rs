@@ -24,8 +24,11 @@ const SET_PENDING: &str = "INSERT INTO workrail.wish (tenant, session, run, pref
                     ON CONFLICT (tenant, session, run) \
                     DO UPDATE SET preferences = excluded.preferences, proof = excluded.proof";
 
-const CLEAR_APPLIED: &str = "DELETE FROM workrail.wish WHERE session = $1 AND run = $2 \
-                      AND preferences = $3 AND proof IS NOT DISTINCT FROM $4";
+/// Locked, so that a request that is made meanwhile is not the one that is cleared.
+const LOCK_PENDING: &str =
+    "SELECT run, preferences, proof FROM workrail.wish WHERE session = $1 AND run = $2 FOR UPDATE";
+
+const CLEAR_PENDING: &str = "DELETE FROM workrail.wish WHERE session = $1 AND run = $2";
 
 /// Reads the columns `run, preferences, proof`. A row with an unreadable proof is ignored.
 fn pending_of(row: &Row) -> Option<(RunId, PendingPreferences)> {
@@ -97,13 +100,15 @@ impl PendingPreferencesStore for PgStore {
         applied: &PendingPreferences,
     ) -> Result<(), FsError> {
         let (id, run) = (session.to_string(), run.to_string());
-        let (preferences, proof) = columns_of(applied);
+        let key: [Parameter<'_>; 2] = [(&id, Type::TEXT), (&run, Type::TEXT)];
         let cleared = self.within(Purpose::Writing, |transaction| {
-            transaction.query(
-                CLEAR_APPLIED,
-                &[(&id, Type::TEXT), (&run, Type::TEXT), (&preferences, Type::BYTEA), (&proof, Type::BYTEA)],
-            )
+            let row = transaction.query_opt(LOCK_PENDING, &key)?;
+            // By value: another version may write the same request with other bytes.
+            if row.as_ref().and_then(pending_of).is_some_and(|(_, pending)| pending == *applied) {
+                transaction.query(CLEAR_PENDING, &key)?;
+            }
+            Ok(())
         });
-        cleared.map(|_| ()).map_err(|failed| failed.at(FsOp::Remove, &path_of(session)))
+        cleared.map_err(|failed| failed.at(FsOp::Remove, &path_of(session)))
     }
 }

@@ -132,7 +132,7 @@ SELECT v.version, s.session, s.stamp, s.cursor, s.summary
 FROM (SELECT (SELECT version FROM workrail.index_version) AS version) v
 LEFT JOIN workrail.session_summary s ON s.version = $1 AND s.session = ANY($2)";
 
-/// Deleting the session also deletes its segments. The mark goes first, alone: no server indexes without it.
+/// The mark goes first, alone: no server indexes without it.
 pub(crate) const REMOVE_MARK: &str = "DELETE FROM workrail.unindexed WHERE session = $1";
 pub(crate) const REMOVE: &str = "
 WITH terms AS (

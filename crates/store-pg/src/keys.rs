@@ -5,7 +5,6 @@
 
 use postgres_types::Type;
 use tokio_postgres::Row;
-use workrail_model::digest::Sha256;
 use workrail_model::keyring::{Keyring, SigningKey};
 use workrail_ports::backup::KeysCopy;
 use workrail_ports::file_system::{FsError, FsErrorKind, FsOp, RelPath};
@@ -50,12 +49,6 @@ fn failed(op: FsOp, failed: &StatementError) -> KeyringError {
     }
 }
 
-/// A truncated digest of both keys, from which neither can be derived.
-fn check_of(keyring: &Keyring) -> Vec<u8> {
-    let previous: &[u8] = keyring.previous.as_ref().map_or(&[], |key| key.bytes());
-    Sha256::of_parts(&[b"workrail/keyring-check", keyring.current.bytes(), previous]).as_bytes()[..8].to_vec()
-}
-
 /// The form in which keys are stored.
 struct StoredKeys {
     version: i64,
@@ -88,7 +81,7 @@ impl PgStore {
         let previous =
             row.get::<_, Option<&[u8]>>(2).map(|bytes| key(KeySlot::Previous, bytes)).transpose()?;
         let keyring = Keyring { current: key(KeySlot::Current, row.get(1))?, previous };
-        match row.get::<_, &[u8]>(3) == check_of(&keyring) {
+        match row.get::<_, &[u8]>(3) == keyring.check() {
             true => Ok(keyring),
             false => Err(invalid("the keys do not match their check")),
         }
@@ -112,7 +105,7 @@ impl PgStore {
 
     fn store(&self, transaction: &mut Transaction<'_>, keyring: &Keyring) -> Result<(), KeyringError> {
         let StoredKeys { version, current, previous } = self.stored(keyring)?;
-        let check = check_of(keyring);
+        let check = keyring.check().to_vec();
         let parameters: [Parameter<'_>; 4] = [
             (&version, Type::INT8),
             (&current, Type::BYTEA),

@@ -29,54 +29,70 @@ const OTHERS_MAX: usize = 8;
 /// How long a migration of the tables may take, whether in this process or in one that it waits for.
 const MIGRATION_MAX: Duration = Duration::from_secs(600);
 
-/// Why a store cannot be opened. Each message says what to do.
+/// Why a store cannot be opened.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OpenError {
     #[error("the database refused the connection or did not answer: {detail}")]
     Unreachable { detail: String },
-    #[error(
-        "the database asks for a password, and none was given. Put it into a file of mode 0600 that `password_file=/PATH` \
-         in the address or `WORKRAIL_STORE_PASSWORD_FILE` names"
-    )]
+    #[error("the database asks for a password, and none was given")]
     NoPassword,
-    #[error(
-        "the certificate of the server cannot be checked: {detail}; `sslrootcert=/PATH` in the address names a file with its authority"
-    )]
+    #[error("the certificate of the server cannot be checked: {detail}")]
     Certificates { detail: String },
-    #[error(
-        "no encrypted connection: {detail}. The certificate must be for the host of the address and signed by an authority \
-         that this machine trusts, or by one in the file that `sslrootcert=/PATH` in the address names"
-    )]
+    #[error("no encrypted connection: {detail}")]
     NotEncrypted { detail: String },
     #[error("the server is PostgreSQL {version}; version 15 or newer is needed")]
     OldServer { version: String },
     #[error(
-        "the role `{role}` is a superuser or has BYPASSRLS, so it would see the sessions of every tenant; connect as a role \
-         without either: `CREATE ROLE workrail LOGIN`"
+        "the role `{role}` is a superuser or has BYPASSRLS, so it would see the sessions of every tenant"
     )]
     Unrestricted { role: String },
-    #[error(
-        "the server runs with `{setting} = off` and can lose or damage acknowledged work in a crash; set `{setting} = on` and \
-         reload the server"
-    )]
+    #[error("the server runs with `{setting} = off` and can lose or damage acknowledged work in a crash")]
     NotDurable { setting: &'static str },
-    #[error("the server is a standby that only reads; name the primary in the address")]
+    #[error("the server is a standby that only reads")]
     Standby,
-    #[error(
-        "the database has schema {found} of a newer WorkRail, this build knows up to {known}; update WorkRail on this machine"
-    )]
+    #[error("the database has schema {found} of a newer WorkRail, this build knows up to {known}")]
     NewerSchema { found: i32, known: i32 },
-    #[error(
-        "the tables of WorkRail cannot be made or brought up to date: {detail}. The role needs the right to create a schema \
-         once: `GRANT CREATE ON DATABASE name TO role`"
-    )]
+    #[error("the tables of WorkRail cannot be made or brought up to date: {detail}")]
     Migration { detail: String },
-    #[error(
-        "the schema `workrail` belongs to the role `{owner}`, and the connection is made as `{role}`. Connect as `{owner}`; or \
-         restore the backup with `pg_restore --no-owner --role={role}`; or run `ALTER SCHEMA workrail OWNER TO {role}` \
-         and the same `ALTER ... OWNER TO` for every table, sequence and function in it"
-    )]
+    #[error("the schema `workrail` belongs to the role `{owner}`, and the connection is made as `{role}`")]
     ForeignSchema { owner: String, role: String },
+}
+
+impl OpenError {
+    /// What to do, in a sentence.
+    pub fn fix(&self) -> String {
+        match self {
+            Self::Unreachable { .. } => {
+                "Check that the database is running, and that its address and the password are right.".to_owned()
+            }
+            Self::NoPassword => "Put the password into a file of mode 0600, and name the file as `password_file=/PATH` in \
+                                 the address or as `WORKRAIL_STORE_PASSWORD_FILE`."
+                .to_owned(),
+            Self::Certificates { .. } => {
+                "Name a file with the certificate of the server's authority as `sslrootcert=/PATH` in the address."
+                    .to_owned()
+            }
+            Self::NotEncrypted { .. } => "Give the server a certificate that is for the host of the address and signed by \
+                                          an authority that this machine trusts, or name a file with its authority's \
+                                          certificate as `sslrootcert=/PATH` in the address."
+                .to_owned(),
+            Self::OldServer { .. } => "Use a server with PostgreSQL 15 or newer.".to_owned(),
+            Self::Unrestricted { .. } => {
+                "Connect as an ordinary role: `CREATE ROLE workrail LOGIN`.".to_owned()
+            }
+            Self::NotDurable { setting } => format!("Set `{setting} = on` and reload the server."),
+            Self::Standby => "Name the primary in the address.".to_owned(),
+            Self::NewerSchema { .. } => "Update WorkRail on this machine.".to_owned(),
+            Self::Migration { .. } => "Give the role the right to create a schema, once: `GRANT CREATE ON DATABASE name \
+                                       TO role`."
+                .to_owned(),
+            Self::ForeignSchema { owner, role } => format!(
+                "Connect as `{owner}`; or restore the backup with `pg_restore --no-owner --role={role}`; or run `ALTER \
+                 SCHEMA workrail OWNER TO {role}` and the same `ALTER ... OWNER TO` for every table, sequence and \
+                 function in it."
+            ),
+        }
+    }
 }
 
 /// What was learned about the server when the store was opened.

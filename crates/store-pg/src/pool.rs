@@ -1,6 +1,7 @@
 //! A bounded set of connections. A caller waits a bounded time for a free one.
 
 use std::fmt;
+use std::mem;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -119,6 +120,13 @@ impl Pool {
         self.returned.notify_one();
     }
 
+    /// Closes every idle connection.
+    pub(crate) fn drop_idle(&self) {
+        // Closed without the lock: others need not wait for it.
+        let idle = mem::take(&mut self.state().idle);
+        drop(idle);
+    }
+
     /// Frees the slot of a lost connection.
     pub(crate) fn discard(&self) {
         let mut state = self.state();
@@ -130,12 +138,14 @@ impl Pool {
 
 impl Drop for Pool {
     fn drop(&mut self) {
-        let idle = std::mem::take(&mut self.state().idle);
+        let idle = mem::take(&mut self.state().idle);
         if idle.is_empty() {
             return;
         }
         // Closing a connection blocks on its own runtime, which panics in async code, and the last handle on a store
-        // may be dropped there. If closing fails, the connection is closed all the same.
-        let _ = thread::spawn(move || drop(idle)).join();
+        // may be dropped there. If closing fails, the connection is closed all the same; without a thread to spare, here.
+        if let Ok(closing) = thread::Builder::new().spawn(move || drop(idle)) {
+            let _ = closing.join();
+        }
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::connection::Connection;
 use crate::error::StatementError;
+use crate::transaction::BEGIN;
 
 /// The migration steps, in order; a released step never changes.
 const STEPS: &[&str] = &[
@@ -35,7 +36,7 @@ pub(crate) fn version(client: &mut Connection) -> Result<i32, StatementError> {
 
 /// Applies all missing steps or none; returns the version found under the lock. A newer schema is left alone.
 pub(crate) fn migrate(client: &mut Connection) -> Result<i32, StatementError> {
-    client.batch(&format!("BEGIN; {LOCK}"))?;
+    client.batch(&format!("{BEGIN}; {LOCK}"))?;
     let migrated = apply_missing(client);
     let end = if migrated.is_ok() { "COMMIT" } else { "ROLLBACK" };
     let ended = client.batch(end);

@@ -4,6 +4,7 @@
 //! ends the transaction; a later append under the same witness locks again, and is refused if another process wrote
 //! in between: the head moves only from where the writer last saw it.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -19,6 +20,7 @@ use workrail_ports::file_system::{FsError, FsOp};
 use workrail_ports::session_store::{Appended, LockedSession, SessionSlice, SessionStore, StoreError};
 
 use crate::append;
+use crate::error::StatementError;
 use crate::loan::Loan;
 use crate::log::{self, LoadedSegments, Position, ReadRange};
 use crate::open::PgStore;
@@ -28,7 +30,7 @@ use crate::transaction::{Purpose, Transaction};
 const VALIDATED_MAX: usize = 4096;
 
 impl PgStore {
-    fn validated(&self) -> MutexGuard<'_, std::collections::BTreeMap<SessionId, Position>> {
+    fn validated(&self) -> MutexGuard<'_, BTreeMap<SessionId, Position>> {
         self.validated.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -49,7 +51,7 @@ impl PgStore {
 
     /// A transaction that holds the session's lock in the database, and the store's lock, shared.
     pub(crate) fn lock_in_database(&self, session: SessionId) -> Result<Transaction<'_>, StoreError> {
-        let failed = |failed: crate::error::StatementError| failed.of_session(FsOp::Lock, session);
+        let failed = |failed: StatementError| failed.of_session(FsOp::Lock, session);
         // Two sessions with the same key would only wait for each other. The store's lock keeps sweeps out.
         let key = lock_key(b"workrail/session-lock", &[self.tenant.as_str(), "/", &session.to_string()]);
         let store = self.store_lock_key();

@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use postgres_types::Type;
+use tokio_postgres::Row;
 use workrail_model::digest::Sha256;
 use workrail_model::health::SessionHealth;
 use workrail_model::id::SessionId;
@@ -22,7 +23,6 @@ use crate::open::PgStore;
 use crate::reader::HEADS;
 use crate::transaction::{Purpose, Transaction};
 
-const KINDS: [AttachmentKind; 3] = [AttachmentKind::Snapshot, AttachmentKind::Blob, AttachmentKind::Workflow];
 /// Pieces removed while writers wait.
 const BATCH_PIECES_MIN: usize = 1024;
 /// Every batch checks the end of every session, so a large sweep has larger batches.
@@ -127,12 +127,9 @@ impl ReferencedContent {
             match loaded.health {
                 SessionHealth::Healthy if is_end => return Ok(None),
                 SessionHealth::Healthy => {}
-                SessionHealth::CorruptTail { reason, .. } | SessionHealth::CorruptHead { reason } => {
-                    return Ok(Some(format!("damaged: {reason}")));
-                }
-                SessionHealth::UnknownVersion { record, version } => {
-                    return Ok(Some(format!("written by a newer version: {record} has version {version}")));
-                }
+                unhealthy @ (SessionHealth::CorruptTail { .. }
+                | SessionHealth::CorruptHead { .. }
+                | SessionHealth::UnknownVersion { .. }) => return Ok(Some(unhealthy.to_string())),
             }
         }
     }
@@ -167,7 +164,7 @@ impl PgStore {
         let mut reachable = ReferencedContent::default();
         reachable.extend(&mut transaction, without)?;
         let mut unreachable = Vec::new();
-        for kind in KINDS {
+        for kind in AttachmentKind::ALL {
             let sql = "SELECT sha256, octet_length(bytes) FROM workrail.content WHERE kind = $1";
             let rows = transaction
                 .query(sql, &[(&kind_name(kind), Type::TEXT)])
@@ -210,7 +207,7 @@ impl PgStore {
         for batch in unreachable.chunks(pieces) {
             let mut transaction = self.without_writers()?;
             reachable.extend(&mut transaction, &no_sessions)?;
-            for kind in KINDS {
+            for kind in AttachmentKind::ALL {
                 let going = batch.iter().map(|(piece, _)| *piece);
                 let going = going.filter(|piece| piece.0 == kind && !reachable.contains(*piece));
                 let digests: Vec<Vec<u8>> = going.map(|(_, digest)| digest.as_bytes().to_vec()).collect();
@@ -243,6 +240,6 @@ fn without_session() -> &'static str {
 }
 
 /// Adds up rows that each hold a size in bytes.
-fn count(tally: &mut Tally, rows: &[tokio_postgres::Row]) {
+fn count(tally: &mut Tally, rows: &[Row]) {
     rows.iter().for_each(|row| tally.add(u64::from(row.get::<_, i32>(0).unsigned_abs())));
 }

@@ -9,6 +9,11 @@ use crate::connection::{Connection, Parameter, TimeLimits};
 use crate::error::StatementError;
 use crate::pool::{ConnectionOrigin, Pool};
 
+/// The level is named, because a role or a database can have another default: a statement that waited for a lock must
+/// see what was committed meanwhile.
+pub(crate) const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
+const BEGIN_READING: &str = "BEGIN ISOLATION LEVEL READ COMMITTED, READ ONLY";
+
 /// What a transaction is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
@@ -55,24 +60,35 @@ impl<'a> Transaction<'a> {
     ) -> Result<Self, StatementError> {
         let prelude = format!("{}; {first}", prelude(tenant, purpose, pool.limits()));
         loop {
-            let (mut client, origin) = pool.take()?;
-            match client.batch(&prelude) {
-                Ok(()) => return Ok(Self::resumed(pool, client)),
-                Err(StatementError::Locked) => {
-                    // Rolled back and returned: the connection is still usable.
-                    drop(Self::resumed(pool, client));
-                    return Err(StatementError::Locked);
-                }
-                Err(error) => {
-                    drop(client);
-                    pool.discard();
-                    // Nothing was begun, so another connection may be tried, at most once per idle one. A server that
-                    // does not answer on one connection will not answer on another.
-                    let may_answer = error.is_lost() && !matches!(error, StatementError::NoAnswer);
-                    if origin == ConnectionOrigin::Fresh || !may_answer {
-                        return Err(error);
-                    }
-                }
+            let (client, origin) = pool.take()?;
+            let lost = match Self::begun(pool, client, &prelude) {
+                Err(error) if error.is_lost() && origin == ConnectionOrigin::Idle => error,
+                begun => return begun,
+            };
+            // What ended one connection, such as a failover, ended the others, and each would be waited for in turn
+            // (G118).
+            pool.drop_idle();
+            // A server that does not answer on one connection will not answer on another.
+            if matches!(lost, StatementError::NoAnswer) {
+                return Err(lost);
+            }
+            // Nothing was begun, so another connection may be tried.
+        }
+    }
+
+    /// Begins on this connection, which is closed if it fails.
+    fn begun(pool: &'a Pool, mut client: Connection, prelude: &str) -> Result<Self, StatementError> {
+        match client.batch(prelude) {
+            Ok(()) => Ok(Self::resumed(pool, client)),
+            Err(StatementError::Locked) => {
+                // Rolled back and returned: the connection is still usable.
+                drop(Self::resumed(pool, client));
+                Err(StatementError::Locked)
+            }
+            Err(error) => {
+                drop(client);
+                pool.discard();
+                Err(error)
             }
         }
     }
@@ -149,9 +165,9 @@ fn lost_before() -> StatementError {
 fn prelude(tenant: &TenantName, purpose: Purpose, limits: TimeLimits) -> String {
     let (statement, idle) = (limits.statement().as_millis(), limits.idle().as_millis());
     let (begin, synchronous) = match purpose {
-        Purpose::Reading => ("BEGIN READ ONLY", "on"),
-        Purpose::Writing => ("BEGIN", "on"),
-        Purpose::WritingLoosely => ("BEGIN", "off"),
+        Purpose::Reading => (BEGIN_READING, "on"),
+        Purpose::Writing => (BEGIN, "on"),
+        Purpose::WritingLoosely => (BEGIN, "off"),
     };
     // A tenant's name has no characters that are special in SQL.
     format!(

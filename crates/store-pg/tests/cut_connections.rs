@@ -95,3 +95,27 @@ fn connections_that_died_while_idle_are_replaced_without_an_error() {
     store.lock(session).unwrap().append(made[1].plan()).unwrap();
     assert_eq!(store.sessions(), Ok(vec![session]));
 }
+
+/// Broke: each idle connection was tried in turn. After a failover to another machine, each is only given up after 15
+/// seconds, so that one call took two minutes.
+#[test]
+fn after_a_failover_one_lost_connection_is_enough_to_connect_again() {
+    const AT_ONCE: usize = 4;
+    let Some(database) = TestDatabase::new() else { return };
+    let proxy = Proxy::start(database.cluster.socket_folder());
+    let store = through(&proxy, &database);
+    let made: Vec<Vec<PlanParts>> = (0..AT_ONCE).map(|seed| plans(seed as u64, &[Step::Advance])).collect();
+    for plans in &made {
+        store.create(plans[0].events[0].session_id).unwrap().append(plans[0].plan()).unwrap();
+    }
+    // Held together, they use as many connections, which are idle afterwards.
+    let held: Vec<_> = made.iter().map(|plans| store.lock(plans[0].events[0].session_id).unwrap()).collect();
+    drop(held);
+    proxy.fail_over();
+    let session = made[0][0].events[0].session_id;
+    let appended = store.lock(session).unwrap().append(made[0][1].plan()).unwrap();
+    assert!(matches!(appended, Appended::Committed { .. }), "{appended:?}");
+    assert_eq!(proxy.lost(), 1);
+    assert_eq!(store.sessions().unwrap().len(), AT_ONCE);
+    assert_eq!(proxy.lost(), 2, "one in each pool");
+}

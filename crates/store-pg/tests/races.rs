@@ -1,5 +1,7 @@
 //! Many writers with the same plan: one of them records it, the others find it recorded (G8).
 
+#![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
+
 #[expect(dead_code, reason = "other tests use more of it")]
 mod support;
 
@@ -10,6 +12,7 @@ use workrail_model::event::EventIndex;
 use workrail_ports::session_store::{Appended, LockedSession, SessionReader, SessionStore, StoreError};
 use workrail_store_pg::PgStore;
 use workrail_testkit::history::{PlanParts, Step, plans};
+use workrail_testkit::postgres::ROLE;
 
 use support::{TestDatabase, open};
 
@@ -29,7 +32,26 @@ fn race(store: &PgStore, parts: &PlanParts) -> Appended {
 
 #[test]
 fn of_sixteen_racers_with_one_plan_one_records_it() {
-    let Some(database) = TestDatabase::new() else { return };
+    if let Some(database) = TestDatabase::new() {
+        race_in(&database);
+    }
+}
+
+/// Broke: a racer that waited for a lock saw the log as it was when its transaction began.
+#[test]
+fn the_isolation_level_of_the_role_does_not_matter() {
+    for level in ["repeatable read", "serializable"] {
+        let Some(database) = TestDatabase::new() else { return };
+        let alter = format!(
+            "ALTER ROLE {ROLE} IN DATABASE {} SET default_transaction_isolation = '{level}'",
+            database.name
+        );
+        database.cluster.sql("postgres", &alter);
+        race_in(&database);
+    }
+}
+
+fn race_in(database: &TestDatabase) {
     let stores: Vec<PgStore> = (0..RACERS).map(|_| open(&database.address())).collect();
     let made = plans(1, &[Step::Advance; ROUNDS]);
     let session = made[0].events[0].session_id;

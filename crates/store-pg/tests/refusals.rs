@@ -160,7 +160,7 @@ fn a_missing_password_leads_to_where_it_can_be_given() {
     cluster.require_passwords();
     let refused = refusal(&cluster.address(&database, ROLE, "here"), None);
     assert_eq!(refused, OpenError::NoPassword);
-    assert!(refused.to_string().contains("WORKRAIL_STORE_PASSWORD_FILE"), "{refused}");
+    assert!(refused.fix().contains("WORKRAIL_STORE_PASSWORD_FILE"), "{refused}");
 }
 
 /// With a wrong password, and without a server.

@@ -9,10 +9,13 @@ use std::collections::BTreeSet;
 
 use workrail_model::event::EventIndex;
 use workrail_model::health::SessionHealth;
-use workrail_model::id::SessionId;
+use workrail_model::id::{RunId, SessionId};
+use workrail_model::passkey::PendingPreferences;
 use workrail_model::plan::AttachmentKind;
+use workrail_model::preferences::Mode;
 use workrail_ports::archive::SessionArchive;
 use workrail_ports::cache::{CachedProjection, ProjectionCache};
+use workrail_ports::control::{PendingPreferencesReader, PendingPreferencesStore};
 use workrail_ports::session_store::{LockedSession, SessionReader, SessionStore, StoreError};
 use workrail_ports::upkeep::{Inspection, Sweep, Upkeep, UpkeepError};
 use workrail_store_pg::PgStore;
@@ -32,10 +35,7 @@ fn written(store: &PgStore, seed: u64, steps: &[Step]) -> Vec<PlanParts> {
 }
 
 fn content_count(store: &PgStore) -> usize {
-    [AttachmentKind::Snapshot, AttachmentKind::Blob, AttachmentKind::Workflow]
-        .map(|kind| store.contents(kind).unwrap().len())
-        .iter()
-        .sum()
+    AttachmentKind::ALL.map(|kind| store.contents(kind).unwrap().len()).iter().sum()
 }
 
 #[test]
@@ -216,4 +216,35 @@ fn a_repair_names_events_whose_rows_are_gone() {
 
 fn end(made: &[PlanParts]) -> EventIndex {
     EventIndex::new(made.iter().map(|parts| parts.events.len() as u64).sum()).unwrap()
+}
+
+/// Broke: the rows were searched table by table with a cursor that the open transaction of the session kept.
+#[test]
+fn a_thread_that_holds_a_session_can_search_all_rows() {
+    let Some(database) = TestDatabase::new() else { return };
+    let store = open(&database.address());
+    let session = session_of(&written(&store, 1, &[Step::Advance]));
+    let expected = store.rows_with(None, &|_| true).unwrap();
+    assert!(expected.iter().any(|row| row.location.starts_with("workrail.content ")), "{expected:?}");
+    let held = store.lock(session).unwrap();
+    assert_eq!(store.rows_with(None, &|_| true), Ok(expected));
+    drop(held);
+}
+
+/// Broke: the bytes were compared, so a request that was stored with other bytes stayed and was applied again.
+#[test]
+fn an_applied_request_is_cleared_however_it_was_written() {
+    let Some(database) = TestDatabase::new() else { return };
+    let store = open(&database.address());
+    let session = session_of(&written(&store, 1, &[]));
+    let run = RunId::from_bits([1; 10]);
+    let preferences = Mode::Guided.preferences();
+    let asked = PendingPreferences { preferences, proof: None };
+    store.set_pending_preferences(session, &[(run, asked.clone())].into()).unwrap();
+    let rewrite =
+        "UPDATE workrail.wish SET preferences = convert_to(' ' || convert_from(preferences, 'UTF8'), 'UTF8')";
+    database.cluster.sql(&database.name, rewrite);
+    assert_eq!(store.pending_preferences(session, run), Ok(Some(asked.clone())));
+    store.clear_pending_preferences(session, run, &asked).unwrap();
+    assert_eq!(store.pending_preferences(session, run), Ok(None));
 }

@@ -3,16 +3,13 @@
 use workrail_model::event::{Activity, Event};
 use workrail_model::id::SessionId;
 use workrail_model::limits::{MANIFEST_BYTES_MAX, SEGMENT_BYTES_MAX};
-use workrail_model::manifest::ManifestRecord;
 use workrail_ports::file_system::{FileSystem, FsErrorKind};
 use workrail_ports::session_store::{SessionReader, StoreError};
 
 use super::RESERVED_AT_ONCE;
 use crate::layout;
+use crate::rebuild::{MANIFEST_TAIL_BYTES, last_closed};
 use crate::store::LocalStore;
-
-/// Long enough for the last group of all but enormous plans.
-const MANIFEST_TAIL_BYTES: u64 = 64 * 1024;
 
 impl<F: FileSystem> LocalStore<F> {
     /// The newest number of all readable sessions. A margin covers unreadable sessions and numbers that no event
@@ -48,13 +45,7 @@ impl<F: FileSystem> LocalStore<F> {
         let len = self.fs().stat(&path).ok()?.len.min(MANIFEST_BYTES_MAX);
         let from = len.saturating_sub(MANIFEST_TAIL_BYTES);
         let tail = self.fs().read(&path, from, MANIFEST_TAIL_BYTES * 2).ok()?;
-        let closed =
-            tail.split(|byte| *byte == b'\n').rev().find_map(|line| match ManifestRecord::parse(line) {
-                Ok(ManifestRecord::SegmentClosed { segment_rel_path, .. }) => Some(segment_rel_path),
-                Ok(ManifestRecord::SnapshotPinned { .. } | ManifestRecord::BlobPinned { .. }) | Err(_) => {
-                    None
-                }
-            })?;
+        let (_, closed) = last_closed(&tail)?;
         let segment = self.fs().read(&layout::in_session(session, &closed)?, 0, SEGMENT_BYTES_MAX).ok()?;
         let events: Option<Vec<Event>> = segment
             .split(|byte| *byte == b'\n')

@@ -86,7 +86,7 @@ impl AttestedLog {
     pub(super) fn rebuilt<F: FileSystem>(&self, fs: &F, session: SessionId) -> Result<Option<Self>, FsError> {
         let health = self.loaded.health.clone();
         let is_newer = matches!(health, SessionHealth::UnknownVersion { .. });
-        if health.is_healthy() || is_newer || load::denied_path(&health).is_some() {
+        if health.is_healthy() || is_newer || health.is_access_denied() {
             return Ok(None);
         }
         let rebuilt = rebuild::rebuild(fs, session, None)?;

@@ -91,6 +91,9 @@ impl<F: FileSystem> Replicate for LocalStore<F> {
             copier.rewrite_content_in_doubt()?;
             let is_same = self.is_same_store(backup);
             copier.report.keys = self.restore_keys(backup, options.dry_run)?;
+            // A server may have made its own keys since the first look.
+            let has_others = copier.report.keys == KeysCopy::TargetHasOthers;
+            let is_same = if has_others { SameStore::Unknown } else { is_same };
             if !options.dry_run {
                 copy_passkeys(backup.fs(), self.fs(), is_same)?;
                 copy_settings(backup.fs(), self.fs(), BackupDirection::Restore)?;
@@ -117,10 +120,10 @@ impl<F: FileSystem> LocalStore<F> {
             Err(_) => is_same_keyring(self.fs(), backup.fs()),
         };
         if is_known {
-            return Ok((copy_keyring(self.fs(), backup.fs())?, None));
+            return Ok((copy_keyring(self.fs(), backup.fs(), BackupDirection::Backup)?, None));
         }
         let aside = keep_keyring_aside(backup.fs())?;
-        let copied = copy_keyring(self.fs(), backup.fs())?;
+        let copied = copy_keyring(self.fs(), backup.fs(), BackupDirection::Backup)?;
         Ok(if aside.is_some() { (KeysCopy::Replaced, aside) } else { (copied, None) })
     }
 
@@ -142,7 +145,7 @@ impl<F: FileSystem> LocalStore<F> {
         };
         match self.peek() {
             Ok(None) if dry_run => Ok(KeysCopy::Copied),
-            Ok(None) => copy_keyring(backup.fs(), self.fs()),
+            Ok(None) => copy_keyring(backup.fs(), self.fs(), BackupDirection::Restore),
             Ok(Some(ours)) if ours == theirs => Ok(KeysCopy::Unchanged),
             Ok(Some(_)) | Err(_) => Ok(KeysCopy::TargetHasOthers),
         }
@@ -161,14 +164,25 @@ enum SameStore {
 fn copy_passkeys<F: FileSystem>(from: &F, to: &F, same: SameStore) -> Result<(), CopyError> {
     let path = layout::passkeys();
     let Ok(bytes) = from.read(&path, 0, PASSKEY_LOG_BYTES_MAX) else { return Ok(()) };
-    let known = to.read(&path, 0, PASSKEY_LOG_BYTES_MAX).unwrap_or_default();
-    let is_older = !known.is_empty() || same == SameStore::Yes;
-    if known == bytes || !bytes.starts_with(&known) || !is_older {
+    let is_due = || match to.read(&path, 0, PASSKEY_LOG_BYTES_MAX) {
+        Ok(known) => {
+            let is_older = !known.is_empty() || same == SameStore::Yes;
+            Ok(known != bytes && bytes.starts_with(&known) && is_older)
+        }
+        Err(error) if error.kind == FsErrorKind::NotFound => Ok(same == SameStore::Yes && !bytes.is_empty()),
+        // It may hold passkeys that the backup lacks.
+        Err(error) => Err(target(error)),
+    };
+    if !is_due()? {
         return Ok(());
     }
     suspect::make_folder(to, &layout::keys_dir()).map_err(target)?;
     let lock = to.lock(&layout::keyring_lock(), LockMode::Exclusive, LOCK_WAIT).map_err(target)?;
     let _lock = lock.ok_or(CopyError::Busy)?;
+    // Under the lock: a server may have added a line since.
+    if !is_due()? {
+        return Ok(());
+    }
     put(to, &layout::passkeys_temp(), &path, &bytes)?;
     // A head that names a later line is kept: it shows that the copy lacks that line.
     let is_behind = match to.read(&layout::passkeys_head(), 0, HEAD_BYTES_MAX) {
@@ -181,16 +195,26 @@ fn copy_passkeys<F: FileSystem>(from: &F, to: &F, same: SameStore) -> Result<(),
     }
 }
 
-fn copy_keyring<F: FileSystem>(from: &F, to: &F) -> Result<KeysCopy, CopyError> {
+fn copy_keyring<F: FileSystem>(from: &F, to: &F, direction: BackupDirection) -> Result<KeysCopy, CopyError> {
     let path = layout::keyring();
     let bytes = from.read(&path, 0, KEYRING_BYTES_MAX).map_err(source)?;
-    if to.read(&path, 0, KEYRING_BYTES_MAX).is_ok_and(|known| known == bytes) {
+    let is_there = || to.read(&path, 0, KEYRING_BYTES_MAX).is_ok_and(|known| known == bytes);
+    if is_there() {
         to.sync_dir(&layout::keys_dir()).map_err(target)?;
         return Ok(KeysCopy::Unchanged);
     }
     suspect::make_folder(to, &layout::keys_dir()).map_err(target)?;
     let lock = to.lock(&layout::keyring_lock(), LockMode::Exclusive, LOCK_WAIT).map_err(target)?;
     let _lock = lock.ok_or(CopyError::Busy)?;
+    // Under the lock: a server may have made keys since, and what it signed with them must stay valid.
+    if direction == BackupDirection::Restore {
+        match to.stat(&path) {
+            Ok(_) if is_there() => return Ok(KeysCopy::Unchanged),
+            Ok(_) => return Ok(KeysCopy::TargetHasOthers),
+            Err(error) if error.kind == FsErrorKind::NotFound => {}
+            Err(error) => return Err(target(error)),
+        }
+    }
     put(to, &layout::keyring_temp(), &path, &bytes)?;
     Ok(KeysCopy::Copied)
 }

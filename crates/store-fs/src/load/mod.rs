@@ -129,25 +129,11 @@ fn unsettled(session: SessionId) -> FsError {
     }
 }
 
-/// The path that this user may not read, if that is the only thing wrong with a log.
-pub(crate) fn denied_path(health: &SessionHealth) -> Option<RelPath> {
-    match health {
-        SessionHealth::CorruptHead { reason: CorruptionReason::AccessDenied { path, .. } }
-        | SessionHealth::CorruptTail { reason: CorruptionReason::AccessDenied { path, .. }, .. } => {
-            RelPath::parse(path)
-        }
-        SessionHealth::Healthy
-        | SessionHealth::CorruptHead { .. }
-        | SessionHealth::CorruptTail { .. }
-        | SessionHealth::UnknownVersion { .. } => None,
-    }
-}
-
 /// Whether a file or folder that was unreadable a moment ago can be read now.
 fn is_readable_again<F: FileSystem>(fs: &F, health: &SessionHealth) -> bool {
     let is_denied = |error: FsError| error.kind == FsErrorKind::PermissionDenied;
     // Reads no bytes, so a file that is too large counts as readable.
-    denied_path(health).is_some_and(|path| {
+    health.denied_path().and_then(RelPath::parse).is_some_and(|path| {
         !fs.read(&path, 0, 0).is_err_and(is_denied) && !fs.list(&path).is_err_and(is_denied)
     })
 }

@@ -9,7 +9,7 @@ use workrail_model::manifest::segment_bytes;
 use workrail_model::plan::{Attachment, AttachmentKind, RawSegment};
 use workrail_ports::archive::{SessionImport as _, StagedSession as _};
 use workrail_ports::content::ContentStore as _;
-use workrail_ports::file_system::FsErrorKind;
+use workrail_ports::file_system::{FsErrorKind, RelPath};
 use workrail_ports::session_store::{LockedSession as _, SessionReader as _, SessionStore as _, StoreError};
 use workrail_store_fs::sim::{CrashLimits, Fault, FaultKind, FaultMode, SimFs};
 use workrail_testkit::history::{self, Step};
@@ -175,4 +175,29 @@ fn io_errors(incoming: &Incoming, ops: u64) -> Findings {
             findings.record(format!("op {at_op}, {kind:?}: {what}"));
         }
     })
+}
+
+/// Broke: the import failed.
+#[test]
+fn a_folder_with_the_name_of_content_is_moved_aside() {
+    let incoming = Incoming::new();
+    for attachment in &incoming.content {
+        let (sim, kind) = (SimFs::new(), attachment.kind());
+        let name = match kind {
+            AttachmentKind::Workflow => format!("workflows/{}.json", attachment.digest().hex()),
+            AttachmentKind::Snapshot => format!("snapshots/{}.json", attachment.digest().hex()),
+            AttachmentKind::Blob => format!("blobs/{}", attachment.digest().hex()),
+        };
+        let foreign = RelPath::parse(&format!("{name}/mine.txt")).unwrap();
+        sim.make_dir_raw(&RelPath::parse(&name).unwrap());
+        sim.write_raw(&foreign, b"kept");
+        incoming.import(&sim, "boot").unwrap();
+        assert_eq!(incoming.look(&sim), Ok(true), "{kind:?}");
+        let kept = sim.all_files().into_iter().filter(|file| file.as_str().ends_with("/mine.txt"));
+        let kept: Vec<_> = kept.map(|file| (sim.read_raw(&file), file)).collect();
+        assert!(
+            matches!(&kept[..], [(Some(bytes), file)] if bytes == b"kept" && *file != foreign),
+            "{kept:?}"
+        );
+    }
 }

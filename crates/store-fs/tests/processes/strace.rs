@@ -2,9 +2,9 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Stdio};
 
 use workrail_ports::session_store::SessionStore;
+use workrail_testkit::tracing::may_trace;
 
 use super::kills::{Known, Totals};
 use super::worker::{Task, acknowledged, opening, store};
@@ -26,13 +26,6 @@ const CALLS: [&str; 10] = [
 
 /// A worker opens files more than a hundred times, mostly to reach a folder: the short run takes samples.
 const OPENAT_STRIDE: usize = 3;
-
-fn may_trace() -> bool {
-    let mut command = Command::new("strace");
-    command.args(["-f", "-qq", "-o", "/dev/null", "-e", "trace=fsync", "true"]);
-    command.stdout(Stdio::null()).stderr(Stdio::null());
-    command.status().is_ok_and(|status| status.success())
-}
 
 /// `None` where strace cannot be used.
 pub(crate) fn kill_at_every_syscall(every: bool) -> Option<String> {

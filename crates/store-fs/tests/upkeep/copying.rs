@@ -4,8 +4,12 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use workrail_model::id::SessionId;
-use workrail_ports::backup::{BackupOptions, Replicate as _, RestoreOptions, SessionChange, SkipReason};
+use workrail_model::limits::PASSKEY_LOG_BYTES_MAX;
+use workrail_ports::backup::{
+    BackupOptions, CopyError, KeysCopy, Replicate as _, RestoreOptions, SessionChange, SkipReason,
+};
 use workrail_ports::file_system::{Created, DirEntry, FileStat, FileSystem, FsError, LockMode, RelPath};
+use workrail_ports::keyring::KeyringStore as _;
 use workrail_ports::session_store::{SessionReader as _, SessionStore as _};
 use workrail_store_fs::LocalStore;
 use workrail_store_fs::sim::SimFs;
@@ -113,6 +117,7 @@ impl FileSystem for Contended {
 }
 
 const BACKUP: BackupOptions = BackupOptions { with_keys: false, check_all: false };
+const RESTORE: RestoreOptions = RestoreOptions { only: None, dry_run: false };
 
 fn backup() -> LocalStore<Contended> {
     let disk = Contended::new(SimFs::new());
@@ -153,8 +158,7 @@ fn with_a_pending_first_write() -> (Contended, LocalStore<Contended>, LocalStore
 }
 
 fn restored(store: &LocalStore<Contended>, backup: &LocalStore<Contended>) -> SessionChange {
-    let options = RestoreOptions { only: None, dry_run: false };
-    let report = store.restore_from(backup, options, &mut |_, _| {}).expect("the backup is restored");
+    let report = store.restore_from(backup, RESTORE, &mut |_, _| {}).expect("the backup is restored");
     assert_eq!(report.unusable, []);
     report.sessions[0].change.clone()
 }
@@ -173,8 +177,7 @@ fn a_restore_does_not_replace_a_first_write_that_was_committed_meanwhile() {
     disk.interfere(within(session, ".lock"), 1, move |fs| {
         append_unseen_plan(fs.clone(), session, 7);
     });
-    let options = RestoreOptions { only: None, dry_run: false };
-    let report = store.restore_from(&backup, options, &mut |_, _| {}).unwrap();
+    let report = store.restore_from(&backup, RESTORE, &mut |_, _| {}).unwrap();
     assert!(disk.is_over());
     let (kept, earlier) = (store.read(session, None).unwrap(), backup.read(session, None).unwrap());
     assert_eq!(report.sessions[0].change, SessionChange::Left(SkipReason::TargetHasMore));
@@ -202,4 +205,80 @@ fn a_pending_write_that_a_server_commits_first_is_unchanged() {
     assert_eq!(restored(&store, &backup), SessionChange::Unchanged);
     assert!(disk.is_over());
     assert_eq!(disk.inner.read_raw(&manifest).unwrap(), whole);
+}
+
+/// A backup with signing keys and a passkey log.
+fn backup_with_keys() -> LocalStore<Contended> {
+    let disk = SimFs::new();
+    let store: LocalStore<Contended> = open(Contended::new(disk.clone()));
+    store.load_or_create().expect("keys are made");
+    disk.write_raw(&path("keys/passkeys.jsonl"), b"{}\n");
+    let backup = backup();
+    let options = BackupOptions { with_keys: true, ..BACKUP };
+    store.back_up_to(&backup, options, &mut |_, _| {}).expect("the store is backed up");
+    backup
+}
+
+/// Broke: the server's keys stayed, but the backup's passkeys were trusted next to them.
+#[test]
+fn keys_that_a_server_makes_during_a_restore_stay_without_the_passkeys_of_others() {
+    let backup = backup_with_keys();
+    let disk = Contended::new(SimFs::new());
+    let store: LocalStore<Contended> = open(disk.clone());
+    disk.interfere(path("keys/.lock"), 1, |fs| {
+        open(fs.clone()).load_or_create().expect("the server makes keys");
+    });
+    let report = store.restore_from(&backup, RESTORE, &mut |_, _| {}).unwrap();
+    assert!(disk.is_over());
+    assert_eq!(report.keys, KeysCopy::TargetHasOthers);
+    assert_ne!(store.peek().unwrap(), backup.peek().unwrap());
+    assert_eq!(disk.inner.read_raw(&path("keys/passkeys.jsonl")), None);
+}
+
+#[test]
+fn two_restores_at_once_report_the_same_keys_as_unchanged() {
+    let backup = backup_with_keys();
+    let disk = Contended::new(SimFs::new());
+    let store: LocalStore<Contended> = open(disk.clone());
+    let first = Contended::new(SimFs::new());
+    open(first.clone()).restore_from(&backup, RESTORE, &mut |_, _| {}).unwrap();
+    let keyring = first.inner.read_raw(&path("keys/keyring.json")).unwrap();
+    disk.interfere(path("keys/.lock"), 1, move |fs| fs.write_raw(&path("keys/keyring.json"), &keyring));
+    let report = store.restore_from(&backup, RESTORE, &mut |_, _| {}).unwrap();
+    assert!(disk.is_over());
+    assert_eq!(report.keys, KeysCopy::Unchanged);
+    assert!(disk.inner.read_raw(&path("keys/passkeys.jsonl")).is_some(), "it is the same store");
+}
+
+/// Broke: a line that the server had added in the meantime was lost.
+#[test]
+fn a_passkey_that_a_server_adds_during_a_restore_is_kept() {
+    let backup = backup_with_keys();
+    let disk = Contended::new(SimFs::new());
+    let store: LocalStore<Contended> = open(disk.clone());
+    store.restore_from(&backup, RESTORE, &mut |_, _| {}).unwrap();
+    disk.inner.remove_raw(&path("keys/passkeys.jsonl"));
+    disk.interfere(path("keys/.lock"), 1, |fs| {
+        fs.write_raw(&path("keys/passkeys.jsonl"), b"{}\n{\"more\":1}\n");
+    });
+    store.restore_from(&backup, RESTORE, &mut |_, _| {}).unwrap();
+    assert!(disk.is_over());
+    assert_eq!(
+        disk.inner.read_raw(&path("keys/passkeys.jsonl")).as_deref(),
+        Some(b"{}\n{\"more\":1}\n".as_slice())
+    );
+}
+
+/// Broke: a log that could not be read was replaced, and later passkeys were lost.
+#[test]
+fn a_passkey_log_that_cannot_be_read_is_never_replaced() {
+    let backup = backup_with_keys();
+    let disk = Contended::new(SimFs::new());
+    let store: LocalStore<Contended> = open(disk.clone());
+    store.restore_from(&backup, RESTORE, &mut |_, _| {}).unwrap();
+    let too_long = vec![b'x'; usize::try_from(PASSKEY_LOG_BYTES_MAX).unwrap() + 1];
+    disk.inner.write_raw(&path("keys/passkeys.jsonl"), &too_long);
+    let refused = store.restore_from(&backup, RESTORE, &mut |_, _| {});
+    assert!(matches!(refused, Err(CopyError::Target(_))), "{refused:?}");
+    assert!(disk.inner.read_raw(&path("keys/passkeys.jsonl")) == Some(too_long), "it is as it was");
 }

@@ -5,9 +5,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use workrail_model::health::SessionHealth;
 use workrail_model::id::SessionId;
+use workrail_model::limits::MANIFEST_BYTES_MAX;
 use workrail_ports::file_system::{FileSystem, LockMode};
 use workrail_ports::session_store::{LockedSession as _, SessionReader as _, SessionStore as _, StoreError};
-use workrail_ports::upkeep::{Inspection, StrayKind, Sweep, Tally, Upkeep as _, UpkeepError};
+use workrail_ports::upkeep::{Inspection, Stray, StrayKind, Sweep, Tally, Upkeep as _, UpkeepError};
 use workrail_store_fs::disk::Disk;
 use workrail_store_fs::sim::SimFs;
 use workrail_testkit::history::Step;
@@ -155,14 +156,17 @@ fn leftovers_are_removed_when_no_process_holds_them() {
     let staging = sim.lock(&path("sessions/.tmp-import-2/.lock"), LockMode::Exclusive, Default::default());
     let (strays, count) = store.strays(100).unwrap();
     assert_eq!(count, strays.len() as u64);
-    assert!(strays.iter().all(|stray| stray.kind == StrayKind::Leftover), "{strays:?}");
+    let empty = |id| Stray { path: format!("sessions/{id}"), kind: StrayKind::EmptySession };
+    let (leftovers, others): (Vec<_>, Vec<_>) =
+        strays.into_iter().partition(|stray| stray.kind == StrayKind::Leftover);
+    assert_eq!((leftovers.len(), others), (10, vec![empty(begun), empty(held)]));
 
     let swept = store.sweep(Sweep::Real).unwrap();
     // The lock file of the session that was never begun is removed as well.
     assert_eq!(swept.leftovers, Tally { files: 10, bytes: (3..=11).sum() }, "{swept:?}");
     drop((being_made, staging));
     let left: Vec<String> = store.strays(100).unwrap().0.into_iter().map(|stray| stray.path).collect();
-    assert_eq!(left, ["sessions/.tmp-import-2"]);
+    assert_eq!(left, ["sessions/.tmp-import-2".to_owned(), format!("sessions/{held}")]);
     store.sweep(Sweep::Real).unwrap();
     assert_eq!(store.strays(100).unwrap().1, 0);
     assert_eq!(store.sessions(), Ok(vec![id]));
@@ -182,6 +186,29 @@ fn a_sweep_waits_briefly_for_writers_and_then_reports_busy() {
     assert_eq!(store.sweep(Sweep::Real), Err(UpkeepError::Busy));
     drop(writing);
     assert!(store.sweep(Sweep::Real).is_ok());
+}
+
+/// Broke: it prevented every sweep.
+#[test]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a sparse file, which the port cannot make, is made from outside the adapter"
+)]
+fn a_file_among_the_backups_that_no_store_writes_is_reported_and_does_not_stop_the_sweep() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = camino::Utf8Path::from_path(dir.path()).unwrap();
+    let store = open(Disk::open(root).unwrap());
+    let doomed = session_of(&write_session(&store, 1, &STEPS));
+    store.remove(doomed, None).unwrap();
+    let large = root.join("backups/archive/disk.img");
+    std::fs::create_dir_all(large.parent().unwrap()).unwrap();
+    // Sparse: it takes no space.
+    std::fs::File::create(&large).unwrap().set_len(MANIFEST_BYTES_MAX + 1).unwrap();
+    let strays = store.strays(100).unwrap().0;
+    let expected = Stray { path: "backups/archive/disk.img".to_owned(), kind: StrayKind::Unknown };
+    assert_eq!(strays, [expected]);
+    assert!(swept_files(&store.sweep(Sweep::Real).unwrap()) > 0);
+    assert!(large.exists());
 }
 
 #[test]
