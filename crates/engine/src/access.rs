@@ -64,7 +64,7 @@ impl<S: Store> Engine<S> {
     }
 
     /// Refuses what the caller's role does not allow.
-    pub fn permit(&self, act: Act) -> Result<(), Box<ErrorEnvelope>> {
+    pub(crate) fn permit(&self, act: Act) -> Result<(), Box<ErrorEnvelope>> {
         match &self.caller {
             Caller::Member { principal, .. } if !access::allows(principal.role, act) => {
                 Err(error::not_allowed(principal, act))

@@ -13,7 +13,7 @@ use workrail_core::derive;
 use workrail_core::label::RunLabel;
 use workrail_core::project::{AdvanceRecord, SessionState};
 use workrail_core::reply::rehydrate_call;
-use workrail_core::token::{NodeFacts, VerifiedToken, check_scope};
+use workrail_core::token::{NodeFacts, TokenError, VerifiedToken, check_scope};
 use workrail_model::compiled::CompiledWorkflow;
 use workrail_model::digest::BlobRef;
 use workrail_model::error::ErrorEnvelope;
@@ -282,7 +282,7 @@ impl<S: Store> Engine<S> {
         echo: Echo<'_>,
     ) -> Result<(NodeFacts, AttemptId), Box<ErrorEnvelope>> {
         let reading = self.reading();
-        let refused = |cause: workrail_core::token::TokenError| reading.refused(cause.into(), echo);
+        let refused = |cause: TokenError| reading.refused(cause.into(), echo);
         let resolved = token::resolve(facts, ack).map_err(refused)?;
         let (at, attempt) = token::target(&resolved)?;
         if let Some(bookmark) = bookmark {

@@ -44,7 +44,7 @@ pub(crate) fn spelled_label(text: &str) -> String {
 }
 
 /// Runs by how closely a text matches them.
-type Near = BTreeMap<Nearness, Vec<SessionOrRun>>;
+type RunsByNearness = BTreeMap<Nearness, Vec<SessionOrRun>>;
 
 impl<S: Store> Engine<S> {
     /// The one session or run that `text` names. Runs in the intact part of a damaged session can be named, too: it is
@@ -132,12 +132,19 @@ impl<S: Store> Engine<S> {
         Ok(sessions.into_iter().filter(fits).map(|session| SessionOrRun { session, run: None }).collect())
     }
 
-    fn runs_where(&self, near: impl Fn(RunId) -> Option<Nearness>) -> Result<Near, Box<ErrorEnvelope>> {
+    fn runs_where(
+        &self,
+        near: impl Fn(RunId) -> Option<Nearness>,
+    ) -> Result<RunsByNearness, Box<ErrorEnvelope>> {
         let summaries = self.reading().all_summaries(&mut |_, _| {})?;
         Ok(self.runs_among(&summaries, near))
     }
 
-    fn runs_among(&self, summaries: &SessionSummaries, near: impl Fn(RunId) -> Option<Nearness>) -> Near {
+    fn runs_among(
+        &self,
+        summaries: &SessionSummaries,
+        near: impl Fn(RunId) -> Option<Nearness>,
+    ) -> RunsByNearness {
         let reading = self.reading();
         let healthy = summaries.runs().filter_map(|card| Some((card.session, card.run()?)));
         // A session that cannot be read at all has no runs to match.
@@ -146,7 +153,7 @@ impl<S: Store> Engine<S> {
             let session = salvaged.state.session_id();
             salvaged.state.runs().map(|run| (session, run.run_id)).collect::<Vec<_>>()
         });
-        let mut found = Near::new();
+        let mut found = RunsByNearness::new();
         for (session, run) in healthy.chain(damaged) {
             if let Some(nearness) = near(run) {
                 found.entry(nearness).or_default().push(SessionOrRun { session, run: Some(run) });

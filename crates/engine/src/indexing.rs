@@ -44,7 +44,7 @@ impl UnindexedSessions {
 }
 
 impl<S: Store> Engine<S> {
-    /// The same for servers: what they append is indexed when they call `index_appended`, after the reply.
+    /// For a server: what it appends is indexed when it calls `index_appended`, after the reply.
     pub fn indexing_after_replies(self) -> Self {
         Self { index_timing: IndexTiming::AfterReply, ..self }
     }
@@ -60,8 +60,8 @@ impl<S: Store> Engine<S> {
         self.index_waiting();
     }
 
-    /// The same, unless another thread is at it: that one also adds what came meanwhile, and a thread that answers calls
-    /// is not blocked.
+    /// Like `index_appended`, unless another thread is doing it: that one also adds what came meanwhile, and a thread that
+    /// answers calls is not blocked.
     pub fn index_appended_unless_busy(&self) {
         match self.unindexed.adding.try_lock() {
             Ok(_adding) => self.index_waiting(),

@@ -13,6 +13,7 @@ mod close;
 pub mod compare;
 mod content;
 mod counts;
+pub mod credential_checks;
 mod drift;
 pub mod edit;
 mod error;

@@ -8,6 +8,7 @@ use workrail_core::decide::start::{RepeatableStart, Start, Started, StartedRun, 
 use workrail_core::derive;
 use workrail_core::label::RunLabel;
 use workrail_core::project::SessionState;
+use workrail_core::token::{TokenError, VerifiedToken};
 use workrail_model::canonical::canonical_digest;
 use workrail_model::compiled::CompiledWorkflow;
 use workrail_model::digest::Sha256;
@@ -54,7 +55,7 @@ struct Prepared {
 enum TargetSession {
     New,
     Session(SessionId),
-    Inside(workrail_core::token::VerifiedToken),
+    Inside(VerifiedToken),
 }
 
 /// A start that may be repeated: what identifies it as the same start.
@@ -207,10 +208,9 @@ impl<S: Store> Engine<S> {
     fn parent_link(
         &self,
         facts: &SessionState,
-        parent: &workrail_core::token::VerifiedToken,
+        parent: &VerifiedToken,
     ) -> Result<Option<ParentLink>, Box<ErrorEnvelope>> {
-        let refused =
-            |cause: workrail_core::token::TokenError| self.reading().refused(cause.into(), Echo::default());
+        let refused = |cause: TokenError| self.reading().refused(cause.into(), Echo::default());
         let resolved = token::resolve(facts, parent).map_err(refused)?;
         let at = resolved.at().ok_or_else(|| error::broken_invariant("a parent token names a node"))?;
         Ok(Some(ParentLink { run_id: at.run, node_id: at.node }))

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use workrail_core::label::RunLabel;
 use workrail_model::compiled::CompiledWorkflow;
 use workrail_model::digest::{Sha256, WorkflowHash};
 use workrail_model::error::ErrorEnvelope;
@@ -109,7 +110,7 @@ impl<S: Store> Engine<S> {
         let state = read.state.run(run).ok_or_else(|| error::unknown_reference(text))?;
         let (id, hash) = (state.workflow_id.clone(), state.workflow_hash);
         Ok(PinnedRun {
-            label: workrail_core::label::RunLabel::of(run).to_string(),
+            label: RunLabel::of(run).to_string(),
             compiled: self.pinned_workflow(hash)?,
             hash,
             now: self.current_form(&id).ok(),

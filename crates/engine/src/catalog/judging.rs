@@ -300,7 +300,7 @@ pub(super) fn why_not(claim: &IdClaim, choice: Choice, claims: &[IdClaim]) -> Op
         Choice::Reserved => {
             let name = claim.id.as_str().strip_prefix("wr.").unwrap_or(claim.id.as_str());
             let namespace = match claim.precedence {
-                Precedence::Bundled => "wr",
+                Precedence::Bundled => WorkflowId::RESERVED_NAMESPACE,
                 Precedence::User | Precedence::Custom => "user",
                 Precedence::Project => "project",
                 Precedence::Plugin | Precedence::Git => "repo",

@@ -16,8 +16,8 @@ fn in_words(act: Act) -> &'static str {
     match act {
         Act::Read => "read here",
         Act::Work => "start runs or complete steps",
-        Act::Decide => "decide what waits for a person",
-        Act::Administer => "delete, import, or change settings and keys",
+        Act::Decide => "approve, reject, answer, close runs, change modes or keep sessions",
+        Act::Administer => "delete, import, or change keys and tokens",
     }
 }
 

@@ -62,6 +62,15 @@ impl Advice {
         }
     }
 
+    /// Try again in a moment; `fix` begins in lower case, has no final full stop, and is for the user.
+    pub(super) fn repeat_soon_or(fix: &str) -> Self {
+        let again = "Send the same call again in a moment.";
+        Self {
+            suggestion: format!("{again} If it persists, tell the user: {fix}."),
+            ..Self::repeat_soon(&format!("If it persists: {fix}."))
+        }
+    }
+
     /// What only the user can do, or must know: `what` begins in lower case and has no final full stop.
     pub(super) fn for_the_user(what: &str) -> Self {
         Self {

@@ -17,7 +17,7 @@ use workrail_model::reply::NextCall;
 use workrail_model::tool::ToolName;
 use workrail_ports::workspace::{WorkspacePath, WorkspacePathError};
 
-use super::{Advice, BoxedError, advise, decide, envelope, invalid, oversize};
+use super::{Advice, BoxedError, advise, decide, envelope, invalid, oversize, quoted};
 use crate::approve::Question;
 use crate::request::{CheckpointWorkflow, ResumeSession};
 
@@ -109,8 +109,7 @@ pub(crate) fn no_such_workspace(path: &WorkspacePath, own: Option<&WorkspacePath
 /// `unhealthy` sessions could not be searched.
 pub(crate) fn session_not_found(request: &ResumeSession, unhealthy: usize) -> BoxedError {
     let named = request.session_id.as_ref().or(request.run_id.as_ref()).or(request.run.as_ref());
-    let named: String =
-        named.map_or("it", String::as_str).chars().filter(|c| !c.is_control()).take(80).collect();
+    let named = quoted(named.map_or("it", String::as_str));
     let error = envelope(
         ErrorCode::SessionNotFound,
         Retry::NotRetryable,
@@ -145,7 +144,7 @@ pub(crate) fn among_unhealthy(mut error: BoxedError, unhealthy: usize) -> BoxedE
 }
 
 pub(crate) fn unknown_label(label: &str) -> BoxedError {
-    let shown: String = label.chars().filter(|c| !c.is_control()).take(80).collect();
+    let shown = quoted(label);
     envelope(
         ErrorCode::SessionNotFound,
         Retry::NotRetryable,
@@ -156,7 +155,7 @@ pub(crate) fn unknown_label(label: &str) -> BoxedError {
 
 /// An id that no run in this store has; the error is for an agent.
 pub(crate) fn unknown_run(text: &str) -> BoxedError {
-    let shown: String = text.chars().filter(|c| !c.is_control()).take(80).collect();
+    let shown = quoted(text);
     let mut error = envelope(
         ErrorCode::SessionNotFound,
         Retry::NotRetryable,
@@ -169,7 +168,7 @@ pub(crate) fn unknown_run(text: &str) -> BoxedError {
 
 pub(crate) fn no_such_step(missing: &NoSuchStep, label: RunLabel, overview: NextCall) -> BoxedError {
     let NoSuchStep { asked, count } = missing;
-    let shown: String = asked.chars().filter(|c| !c.is_control()).take(80).collect();
+    let shown = quoted(asked);
     let mut error = invalid(
         format!("Run {label} has no step `{shown}`; its steps are numbered from 1 to {count}."),
         "Send a number or a step id from the overview, which the call below shows.",
@@ -182,7 +181,7 @@ const NAMES_OF_RUNS: &str = "Use a session id, a run id, a prefix of one, or a r
 
 /// A name that may be that of a session, a run or a label.
 pub(crate) fn unknown_reference(text: &str) -> BoxedError {
-    let shown: String = text.chars().filter(|c| !c.is_control()).take(80).collect();
+    let shown = quoted(text);
     envelope(
         ErrorCode::SessionNotFound,
         Retry::NotRetryable,
@@ -229,7 +228,7 @@ const CANDIDATES_NAMED: usize = 8;
 
 /// A name that fits several runs or sessions.
 pub(crate) fn ambiguous_name(text: &str, candidates: &[String]) -> BoxedError {
-    let shown: String = text.trim().chars().filter(|c| !c.is_control()).take(80).collect();
+    let shown = quoted(text.trim());
     let more = candidates.len().saturating_sub(CANDIDATES_NAMED);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     let named = candidates.iter().take(CANDIDATES_NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
@@ -246,7 +245,7 @@ pub(crate) fn ambiguous_name(text: &str, candidates: &[String]) -> BoxedError {
 
 /// A name that is almost a label, where the exact one is required.
 pub(crate) fn nearly_named(text: &str, candidates: &[String]) -> BoxedError {
-    let shown: String = text.trim().chars().filter(|c| !c.is_control()).take(80).collect();
+    let shown = quoted(text.trim());
     let named = candidates.iter().take(CANDIDATES_NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
     let mut error = envelope(
         ErrorCode::SessionNotFound,
@@ -259,7 +258,7 @@ pub(crate) fn nearly_named(text: &str, candidates: &[String]) -> BoxedError {
 }
 
 pub(crate) fn no_words(text: &str) -> BoxedError {
-    let shown: String = text.chars().filter(|c| !c.is_control()).take(80).collect();
+    let shown = quoted(text);
     invalid(
         format!(
             "`{shown}` contains no word to search for. Words consist of letters a to z, digits, `_` and `-`."
@@ -283,7 +282,7 @@ const ONCE_SUBMITTED: &str = "You can decide once the agent has submitted the st
 pub(crate) fn nothing_to_approve(label: &str) -> BoxedError {
     invalid(
         format!("Run {label} has submitted nothing that needs a decision."),
-        Advice::from(format!("Run `workrail show` to see where the run is. {ONCE_SUBMITTED}"))
+        Advice::from(format!("Run `workrail show {label}` to see where it is. {ONCE_SUBMITTED}"))
             .in_team(ONCE_SUBMITTED),
     )
 }
@@ -390,8 +389,10 @@ pub(crate) fn a_question(label: &str, questions: &[Question]) -> BoxedError {
 
 pub(crate) fn not_a_question(label: &str, key: &str, questions: &[Question]) -> BoxedError {
     let suggestion = match questions {
-        [] => Advice::from("The step has no open question. Run `workrail show` to see what it waits for.")
-            .in_team("The step has no open question. The run's page shows what it waits for."),
+        [] => Advice::from(format!(
+            "The step has no open question. Run `workrail show {label}` to see what it waits for."
+        ))
+        .in_team("The step has no open question. The run's page shows what it waits for."),
         questions => Advice::from(format!("Answer what is asked: {}", answers(label, questions)))
             .in_team(format!("Answer what is asked on the run's page: {}", descriptions(questions))),
     };

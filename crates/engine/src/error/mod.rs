@@ -42,6 +42,9 @@ pub(crate) use token::*;
 pub(crate) use upkeep::*;
 pub(crate) use workflow::*;
 
+/// Longer than the names that people give.
+const QUOTED_CHARS_MAX: usize = 80;
+
 pub(crate) type BoxedError = Box<ErrorEnvelope>;
 
 fn envelope(code: ErrorCode, retry: Retry, message: String, advice: impl Into<Advice>) -> BoxedError {
@@ -56,6 +59,11 @@ fn envelope(code: ErrorCode, retry: Retry, message: String, advice: impl Into<Ad
         next_call: None,
         details: None,
     })
+}
+
+/// The beginning of a text from a call, for one line of a message.
+pub(crate) fn quoted(text: &str) -> String {
+    text.chars().filter(|c| !c.is_control()).take(QUOTED_CHARS_MAX).collect()
 }
 
 fn oversize(
@@ -162,7 +170,7 @@ fn remedy(cause: &FsError) -> &'static str {
         }
         FsErrorKind::TooManyOpenFiles => "Close other programs or raise the limit of open files",
         FsErrorKind::WrongKind => {
-            "A file or folder was replaced by something of another kind. Fix what `workrail store verify` reports"
+            "Fix what `workrail store verify` reports (a file or folder was replaced by something of another kind)"
         }
         FsErrorKind::NotFound
         | FsErrorKind::AlreadyExists
@@ -205,7 +213,7 @@ const RECORDED_ONCE: &str = "If it was recorded, you get the recorded answer; no
 /// The disk failed when everything except the commit was written: a later call finds it recorded, or records it.
 fn uncertain(cause: &FsError) -> BoxedError {
     let mut error = io(cause);
-    let (_, advice) = retry_after(cause.kind, remedy(cause));
+    let advice = Advice::repeat_after_the_user(remedy(cause));
     // Whatever failed: the same call finds out, and completes the write (G13, G14).
     error.retry = Retry::RetryableAfterMs { after_ms: IO_RETRY_AFTER_MS };
     error.message = format!(
@@ -233,13 +241,14 @@ pub(crate) fn check_before_repeating(
     let Some(ErrorDetails::Outcome { outcome: Outcome::Unknown, fix }) = &error.details else {
         return error;
     };
-    let in_team = for_an_admin(&clause(fix));
+    let fix = clause(fix);
+    let in_team = for_an_admin(&fix);
     let first = "Do not send this call again yet: it could make a second one.";
     let check = format!(
         "call {} as below. If it finds {made}, continue with that. If it does not, {repeat}",
         check_call.tool
     );
-    let advice = Advice::from(format!("{first} {fix}, then {check}"));
+    let advice = Advice::from(format!("{first} Tell the user: {fix}. Then {check}"));
     advise(&mut error, advice.in_team(format!("{first} {in_team} Then {check}")));
     error.retry = Retry::NotRetryable;
     error.next_call = Some(check_call);
@@ -264,32 +273,28 @@ pub fn io(cause: &FsError) -> BoxedError {
             ErrorCode::StoreBusy,
             Retry::RetryableAfterMs { after_ms: LOCK_RETRY_AFTER_MS },
             format!("Too many files are open: {cause}. Nothing was acknowledged; earlier work is intact."),
-            Advice::repeat_soon(&format!("If it persists: {next}.")),
+            Advice::repeat_soon_or(&clause(next)),
         );
     }
-    let (retry, advice) = retry_after(cause.kind, next);
     let message =
         format!("{}: {cause}. Nothing was acknowledged; earlier work is intact.", what_failed(cause));
-    envelope(ErrorCode::StoreIo, retry, message, advice)
+    let advice = Advice::repeat_after_the_user(next);
+    envelope(ErrorCode::StoreIo, retry_after(cause.kind), message, advice)
 }
 
-/// A missing permission stays missing until a person grants it; the other causes can end by themselves.
-fn retry_after(kind: FsErrorKind, fix: &str) -> (Retry, Advice) {
+/// A missing permission stays missing until a person grants it, and what was replaced stays replaced; the other causes
+/// can end by themselves.
+fn retry_after(kind: FsErrorKind) -> Retry {
     match kind {
-        FsErrorKind::ReadOnly | FsErrorKind::PermissionDenied => {
-            (Retry::NotRetryable, Advice::repeat_after_the_user(fix))
-        }
+        FsErrorKind::ReadOnly | FsErrorKind::PermissionDenied | FsErrorKind::WrongKind => Retry::NotRetryable,
         FsErrorKind::NotFound
         | FsErrorKind::AlreadyExists
         | FsErrorKind::NoSpace
         | FsErrorKind::Quota
         | FsErrorKind::TooManyOpenFiles
-        | FsErrorKind::WrongKind
         | FsErrorKind::TooLarge { .. }
         | FsErrorKind::Database
-        | FsErrorKind::Io => {
-            (Retry::RetryableAfterMs { after_ms: IO_RETRY_AFTER_MS }, Advice::repeat_after(fix))
-        }
+        | FsErrorKind::Io => Retry::RetryableAfterMs { after_ms: IO_RETRY_AFTER_MS },
     }
 }
 
@@ -381,10 +386,9 @@ mod tests {
 
     #[test]
     fn only_a_person_can_end_a_missing_permission() {
-        for kind in [FsErrorKind::PermissionDenied, FsErrorKind::ReadOnly] {
+        for kind in [FsErrorKind::PermissionDenied, FsErrorKind::ReadOnly, FsErrorKind::WrongKind] {
             let error = store(StoreError::Io(FsError { kind, ..failed_sync() }));
             assert_eq!((error.code, error.retry), (ErrorCode::StoreIo, Retry::NotRetryable), "{kind:?}");
-            assert!(error.suggestion.starts_with("Tell the user: "), "{}", error.suggestion);
             // The write is completed by the same call, whatever failed.
             let unknown = store(StoreError::Uncertain(FsError { kind, ..failed_sync() }));
             assert!(matches!(unknown.retry, Retry::RetryableAfterMs { .. }), "{kind:?}");
@@ -392,6 +396,29 @@ mod tests {
         for kind in [FsErrorKind::NoSpace, FsErrorKind::Quota, FsErrorKind::Io, FsErrorKind::Database] {
             let error = store(StoreError::Io(FsError { kind, ..failed_sync() }));
             assert!(matches!(error.retry, Retry::RetryableAfterMs { .. }), "{kind:?}");
+        }
+    }
+
+    /// Broke: agents were told to free disk space and to fix what `workrail store verify` reports.
+    #[test]
+    fn an_agent_is_not_told_to_fix_the_disk_itself() {
+        for kind in [
+            FsErrorKind::NoSpace,
+            FsErrorKind::Quota,
+            FsErrorKind::ReadOnly,
+            FsErrorKind::PermissionDenied,
+            FsErrorKind::TooManyOpenFiles,
+            FsErrorKind::WrongKind,
+            FsErrorKind::Io,
+            FsErrorKind::Database,
+        ] {
+            let cause = FsError { kind, ..failed_sync() };
+            let fix = clause(remedy(&cause));
+            for error in [io(&cause), uncertain(&cause)] {
+                let said = error.suggestion.to_lowercase();
+                assert!(said.contains(&format!("tell the user: {}", fix.to_lowercase())), "{said}");
+                assert!(!error.suggestion_for_a_person().contains("the user: "), "{kind:?}");
+            }
         }
     }
 

@@ -49,21 +49,20 @@ pub(crate) fn agreement_needed() -> BoxedError {
         )
         .in_team(format!(
             "Use the enrolled passkey when the browser asks for it. If all are lost: {}",
-            clause(&for_an_admin("`workrail store passkeys reset` discards all passkeys, which stays visible forever"))
+            clause(&for_an_admin("`workrail store passkeys reset` revokes all passkeys, which stays visible forever"))
         )),
     )
 }
 
-const RESTORE_PASSKEYS: &str = "restore it from a backup (`keys/passkeys.jsonl` in a data directory: `workrail store restore \
-                                BACKUP`; a database: `pg_restore`), or discard it with `workrail store passkeys reset` at \
-                                a terminal";
+const RESTORE_PASSKEYS: &str = "restore it from a backup (a data directory: move the damaged `keys/passkeys.jsonl` or \
+                                `keys/passkeys.head` out, then run `workrail store restore BACKUP`; a database: \
+                                `pg_restore`). Without a backup, run `workrail store passkeys reset` at a terminal: it \
+                                revokes all passkeys and sets the damaged log aside";
 
 /// A log that cannot be trusted.
 pub(crate) fn passkey_log_damaged(damage: &LogDamage) -> BoxedError {
     invalid(
-        format!(
-            "The passkey log is damaged ({damage}), so no passkey can be believed. Nothing was recorded."
-        ),
+        format!("The passkey log is damaged ({damage}), so no passkey is accepted. Nothing was recorded."),
         Advice::from(format!("{}.", sentence(RESTORE_PASSKEYS))).by_an_admin(RESTORE_PASSKEYS),
     )
 }

@@ -47,14 +47,15 @@ pub(crate) fn token(cause: &TokenError) -> BoxedError {
             "Send only the ackToken, or the stateToken and ackToken of the same reply."
         }
         TokenError::UnknownNode { .. } => {
-            let advice =
-                Advice::from("Check that WORKRAIL_DATA_DIR is the directory that the run was started in.")
-                    .in_team(OTHER_SERVER);
+            let advice = Advice::from(
+                "Check that WORKRAIL_DATA_DIR and the setting `store` are those that the run was started with.",
+            )
+            .in_team(OTHER_SERVER);
             return envelope(cause.code(), retry, message, advice);
         }
         TokenError::WorkflowHashMismatch { .. } => "Use a token from the latest reply of this run.",
         TokenError::SessionLocked => {
-            let advice = Advice::repeat_soon("If it persists, look for another, hung WorkRail process.");
+            let advice = Advice::repeat_soon_or("look for a WorkRail process that hangs, and end it");
             return envelope(cause.code(), retry, message, advice);
         }
     };

@@ -83,7 +83,7 @@ fn session_locked(session: SessionId) -> BoxedError {
         Retry::RetryableAfterMs { after_ms: LOCK_RETRY_AFTER_MS },
         format!("Another process is writing to session {session}. Nothing was changed."),
         Advice::from(
-            "Run the same command again in a moment. If it persists, look for a hung WorkRail process.",
+            "Run the same command again in a moment. If it persists: look for a WorkRail process that hangs, and end it.",
         )
         .in_team("Try again in a moment. If it persists, tell an admin of the team."),
     )

@@ -8,7 +8,7 @@ use workrail_model::text::truncate_with_marker;
 use workrail_model::tool::ToolName;
 use workrail_ports::workflow_source::SourceError;
 
-use super::{Advice, BoxedError, LOCK_RETRY_AFTER_MS, envelope, sentence};
+use super::{Advice, BoxedError, LOCK_RETRY_AFTER_MS, envelope, quoted, sentence};
 
 /// Limit on a file's problems in one answer; the others are counted.
 const DIAGNOSTICS_BYTES_MAX: usize = 4000;
@@ -80,9 +80,7 @@ pub(crate) fn sources_interrupted(detail: &str) -> BoxedError {
         ErrorCode::StoreBusy,
         Retry::RetryableAfterMs { after_ms: LOCK_RETRY_AFTER_MS },
         format!("The workflow folders cannot be searched now: {detail}. Nothing was recorded."),
-        Advice::repeat_soon(
-            "If it persists: close other programs or raise the limit of open files (`ulimit -n`).",
-        ),
+        Advice::repeat_soon_or("close other programs or raise the limit of open files (`ulimit -n`)"),
     )
 }
 
@@ -113,17 +111,21 @@ pub(crate) fn diagnostics(cause: &Diagnostics) -> BoxedError {
 
 /// As many problems as fit in an answer.
 fn first_of(cause: &Diagnostics) -> String {
-    let mut text = String::new();
     let all: Vec<String> = cause.errors().map(|problem| format!("{}: {problem}", cause.file)).collect();
-    for (position, problem) in all.iter().enumerate() {
-        if position > 0 && text.len() + problem.len() > DIAGNOSTICS_BYTES_MAX {
-            text.push_str(&format!("and {} more", all.len() - position + cause.left_out));
+    let (mut shown, mut bytes) = (Vec::new(), 0);
+    for problem in &all {
+        bytes += problem.len() + 1;
+        if !shown.is_empty() && bytes > DIAGNOSTICS_BYTES_MAX {
             break;
         }
-        text.push_str(&truncate_with_marker(problem, DIAGNOSTICS_BYTES_MAX));
-        text.push('\n');
+        shown.push(truncate_with_marker(problem, DIAGNOSTICS_BYTES_MAX));
     }
-    text
+    // Errors come first, so what is not even listed has no errors unless everything listed is one.
+    let unlisted = if all.len() == cause.problems.len() { cause.left_out } else { 0 };
+    match all.len() - shown.len() + unlisted {
+        0 => shown.join("\n"),
+        more => format!("{}\nand {more} more", shown.join("\n")),
+    }
 }
 
 pub(crate) fn bindings(file: &str, cause: &BindingsError) -> BoxedError {
@@ -137,7 +139,7 @@ pub(crate) fn bindings(file: &str, cause: &BindingsError) -> BoxedError {
 }
 
 pub(crate) fn unknown_hash(text: &str, found: usize) -> BoxedError {
-    let shown: String = text.chars().filter(|c| !c.is_control()).take(80).collect();
+    let shown = quoted(text);
     let message = match found {
         0 => format!("No run of this store is pinned to a workflow with the hash `{shown}`."),
         found => format!("{found} pinned workflows have a hash that starts with `{shown}`."),
@@ -148,4 +150,37 @@ pub(crate) fn unknown_hash(text: &str, found: usize) -> BoxedError {
         message,
         "Give more of the hash, or name a run, a workflow id or a file. `workrail workflow inspect --run RUN` prints the hash of a run.",
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use workrail_core::compile::{Code, Diagnostic, DiagnosticSeverity, SourceSpan};
+
+    use super::*;
+
+    fn problem(line: usize) -> Diagnostic {
+        Diagnostic {
+            severity: DiagnosticSeverity::Error,
+            code: Code::ALL[0],
+            path: String::new(),
+            line,
+            column: 1,
+            span: SourceSpan::default(),
+            message: "m".repeat(1000),
+            why: "w".to_owned(),
+            fix: "f".to_owned(),
+        }
+    }
+
+    /// Broke: the message ended with a line break, so replies had an empty line too many.
+    #[test]
+    fn the_problems_of_a_file_are_listed_without_empty_lines() {
+        let of = |count, left_out| {
+            let problems = (1..=count).map(problem).collect();
+            diagnostics(&Diagnostics { file: "a.json".to_owned(), problems, left_out }).message
+        };
+        assert!(of(2, 0).ends_with("\n  fix: f"), "{}", of(2, 0));
+        assert!(of(7, 2).ends_with("\n  fix: f\nand 6 more"), "{}", of(7, 2));
+        assert!(!of(7, 2).contains("\n\n"));
+    }
 }

@@ -18,13 +18,16 @@ use workrail_model::plan::{AttachmentKind, RawSegment};
 use super::{ExportContent, ExportFailure, Exported, Renamed, RunSummary, canonical, parsed};
 use crate::{Engine, Store, error};
 
-/// Where events refer to content.
-const REFERENCES: [&str; 5] = [
+/// Where events refer to blobs: every field that `EventData::blob_refs` returns.
+const REFERENCES: [&str; 8] = [
     "/data/replyRef",
     "/data/checkpoint/replyRef",
     "/data/keyed/replyRef",
     "/data/payload/fullTextRef",
     "/data/payload/sha256",
+    "/data/evidence/outputRef",
+    "/data/evidence/outcome/outputRef",
+    "/data/evidence/dirty/blobRef",
 ];
 
 pub(super) struct Export<'e, S: Store> {
@@ -301,5 +304,35 @@ impl WriteProgress<'_> {
     fn one_more(&mut self) {
         self.count += 1;
         (self.progress)(self.count, self.of);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use workrail_model::evidence::Evidence;
+
+    use super::*;
+
+    /// Broke: a text in the output of a check could not be purged, because the event kept the digest of the old output.
+    #[test]
+    fn every_blob_of_evidence_is_renamed_where_its_event_refers_to_it() {
+        let blob = BlobRef::of(b"output");
+        let ended = json!({
+            "result": "failed", "durationMs": 1, "confinement": "none", "tail": "t", "outputBytes": 6, "outputRef": blob,
+        });
+        for evidence in [
+            json!({ "kind": "command_run", "command": "make", "outputRef": blob }),
+            json!({ "kind": "check_run", "name": "test", "outcome": ended }),
+            json!({
+                "kind": "workspace_state", "tree": blob, "dirty": { "stored": "content", "blobRef": blob, "count": 1 },
+            }),
+        ] {
+            let parsed: Evidence = serde_json::from_value(evidence.clone()).unwrap();
+            assert_eq!(parsed.blob_refs(), [blob]);
+            let event = json!({ "data": { "evidence": evidence } });
+            let found: Vec<&Value> = REFERENCES.iter().filter_map(|pointer| event.pointer(pointer)).collect();
+            assert_eq!(found, [&json!(blob)]);
+        }
     }
 }

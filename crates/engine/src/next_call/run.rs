@@ -167,13 +167,9 @@ fn echoed_label(echo: Echo<'_>) -> Option<RunLabel> {
 }
 
 fn claimed(echo: Echo<'_>) -> String {
-    let run = echo.run.map(|run| format!("run {}", shortened(run)));
-    let step = echo.step_id.map(|step| format!("step `{}`", shortened(step)));
+    let run = echo.run.map(|run| format!("run {}", error::quoted(run)));
+    let step = echo.step_id.map(|step| format!("step `{}`", error::quoted(step)));
     [run, step].into_iter().flatten().collect::<Vec<_>>().join(", ")
-}
-
-fn shortened(text: &str) -> String {
-    text.chars().filter(|c| !c.is_control()).take(80).collect()
 }
 
 fn search_call(query: &str) -> NextCall {

@@ -49,7 +49,7 @@ fn run(run: &RunReport, is_first: bool, links: &PageLinks) -> Markup {
         }
         (facts(&own, links))
         h3 { (sections::GRAPH) }
-        div.scroll { (svg::draw(&run.nodes, &|node| format!("#{node}"), None)) }
+        div.scroll { (svg::draw(&run.nodes, &|node| format!("#{node}"))) }
         @for section in run.sections(Times::UTC) {
             h3 { (clean(&section.title)) }
             (table(&section, links))

@@ -26,7 +26,6 @@ pub use html::{
     shown_as as render_artifact,
 };
 pub use path::{PathAddresses, draw as draw_path};
-pub use svg::draw as draw_graph;
 pub use workrail_core::report::markdown::render as render_markdown;
 pub use workrail_core::report::path::OpenParts as OpenedParts;
 pub use workrail_core::report::sections::{BRANCHES, PREFERENCES, ReportSection, SpanTone};

@@ -16,10 +16,10 @@ const RADIUS: usize = 7;
 const TITLE_CHARS_MAX: usize = 60;
 const TEXT_WIDTH: usize = 560;
 
-/// The drawing; every point links to its address, and the current one is marked.
+/// The drawing; every point links to its address.
 ///
 /// Shapes have end tags: in HTML an SVG element without one would contain everything after it.
-pub fn draw(nodes: &[NodeReport], address: &dyn Fn(NodeId) -> String, shown: Option<NodeId>) -> Markup {
+pub(super) fn draw(nodes: &[NodeReport], address: &dyn Fn(NodeId) -> String) -> Markup {
     let rows = rows(nodes, GraphDetail::Condensed);
     let lanes = rows.iter().map(|row| row.lane + 1).max().unwrap_or(1);
     let text_x = MARGIN * 2 + (lanes - 1) * LANE_WIDTH;
@@ -44,7 +44,7 @@ pub fn draw(nodes: &[NodeReport], address: &dyn Fn(NodeId) -> String, shown: Opt
         points.push(match row.point {
             Point::Node(at) => {
                 let node = &nodes[at];
-                point(node, &address(node.node_id), shown == Some(node.node_id), (x, y), text_x)
+                point(node, &address(node.node_id), (x, y), text_x)
             }
             Point::Skipped(count) => html! {
                 circle.skipped cx=(x) cy=(y) r="3" {}
@@ -60,7 +60,7 @@ pub fn draw(nodes: &[NodeReport], address: &dyn Fn(NodeId) -> String, shown: Opt
     }
 }
 
-fn point(node: &NodeReport, address: &str, is_shown: bool, (x, y): (usize, usize), text_x: usize) -> Markup {
+fn point(node: &NodeReport, address: &str, (x, y): (usize, usize), text_x: usize) -> Markup {
     let class = match point_symbol(node) {
         PointSymbol::Tip => "tip",
         PointSymbol::Checkpoint => "checkpoint",
@@ -70,7 +70,7 @@ fn point(node: &NodeReport, address: &str, is_shown: bool, (x, y): (usize, usize
     let (top, bottom, left, right) = (y - RADIUS, y + RADIUS, x - RADIUS, x + RADIUS);
     let title: String = words::one_line(&words::point(node)).chars().take(TITLE_CHARS_MAX).collect();
     html! {
-        a href=(address) aria-current=[is_shown.then_some("true")] {
+        a href=(address) {
             @match node.kind {
                 NodeKind::Step => circle class=(class) cx=(x) cy=(y) r=(RADIUS) {},
                 NodeKind::Checkpoint => {

@@ -4,7 +4,7 @@ use serde::Serialize;
 use workrail_core::label::RunLabel;
 use workrail_model::error::ErrorEnvelope;
 use workrail_model::event::EventData;
-use workrail_model::health::{CorruptionReason, SessionHealth};
+use workrail_model::health::SessionHealth;
 use workrail_model::id::SessionId;
 use workrail_ports::backup::{
     BackupOptions, CopyReport, CopySide, KeysCopy, Replicate, RestoreOptions, SessionChange, SessionCopy,
@@ -14,7 +14,6 @@ use workrail_ports::file_system::FsErrorKind;
 use workrail_ports::session_store::SessionReader;
 use workrail_ports::upkeep::Upkeep;
 
-use super::health_text;
 use crate::ProgressSink;
 use crate::error;
 use crate::find::spelled_label;
@@ -225,7 +224,7 @@ fn changed(copy: &SessionCopy, direction: CopyDirection) -> Option<ChangedSessio
         SessionChange::Replaced { aside } => {
             ("replaced", Some(aside.clone()), Some(replaced_why(direction).to_owned()))
         }
-        SessionChange::Left(SkipReason::SourceUnusable) if denied_path(&copy.source).is_some() => {
+        SessionChange::Left(SkipReason::SourceUnusable) if copy.source.is_access_denied() => {
             let folder = folder_of(CopySide::Source, direction);
             ("skipped", None, Some(format!("This user may not read it in {folder}.")))
         }
@@ -267,20 +266,6 @@ fn folder_of(side: CopySide, direction: CopyDirection) -> &'static str {
         (CopySide::Target, CopyDirection::Backup) | (CopySide::Source, CopyDirection::Restore) => {
             "the backup"
         }
-    }
-}
-
-/// The file or folder that keeps this user from reading a session, if that is all that is wrong with it.
-fn denied_path(health: &SessionHealth) -> Option<&str> {
-    match health {
-        SessionHealth::CorruptHead { reason: CorruptionReason::AccessDenied { path, .. } }
-        | SessionHealth::CorruptTail { reason: CorruptionReason::AccessDenied { path, .. }, .. } => {
-            Some(path)
-        }
-        SessionHealth::Healthy
-        | SessionHealth::CorruptHead { .. }
-        | SessionHealth::CorruptTail { .. }
-        | SessionHealth::UnknownVersion { .. } => None,
     }
 }
 
@@ -349,11 +334,11 @@ fn unusable_keys(report: &CopyReport) -> Option<CopyProblem> {
 }
 
 fn damaged_source(copy: &SessionCopy, direction: CopyDirection) -> Option<CopyProblem> {
-    if let Some(path) = denied_path(&copy.source) {
+    if let Some(path) = copy.source.denied_path() {
         let folder = folder_of(CopySide::Source, direction);
         return Some(CopyProblem {
             what: copy.session.to_string(),
-            problem: format!("in {folder}: {}", health_text(&copy.source)),
+            problem: format!("in {folder}: {}", copy.source),
             fix: format!(
                 "Run `chmod u+rwX` on `{path}` in {folder}, or `chown` if another user owns it. Then run the command again."
             ),
@@ -381,7 +366,7 @@ fn damaged_source(copy: &SessionCopy, direction: CopyDirection) -> Option<CopyPr
         SourceLog::Attested => "only the intact part is copied",
         SourceLog::Rebuilt => "its manifest was recomputed from its segments",
     };
-    let problem = format!("{location}: {}; {copied}", health_text(&copy.source));
+    let problem = format!("{location}: {}; {copied}", copy.source);
     Some(CopyProblem { what: copy.session.to_string(), problem, fix })
 }
 

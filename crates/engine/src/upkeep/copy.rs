@@ -17,8 +17,8 @@ use workrail_ports::keyring::KeyringImport;
 use workrail_ports::session_store::StoreError;
 use workrail_ports::upkeep::{Upkeep, UpkeepError};
 
+use super::ApplyMode;
 use super::backup::{CopyProblem, KeysResult};
-use super::{ApplyMode, health_text};
 use crate::ProgressSink;
 use crate::{Store, error};
 
@@ -201,7 +201,7 @@ impl<S: Store + Upkeep + KeyringImport> StoreCopier<'_, S> {
         let end = there.cursor;
         let since = match self.source.read(session, Some(&end)) {
             Ok(since) if since.health.is_healthy() => since,
-            Ok(since) => return Ok(CopyRelation::SourceDamaged(health_text(&since.health))),
+            Ok(since) => return Ok(CopyRelation::SourceDamaged(since.health.to_string())),
             Err(cause) => return Ok(CopyRelation::SourceDamaged(cause.to_string())),
         };
         Ok(match (since.continues, since.cursor == end) {

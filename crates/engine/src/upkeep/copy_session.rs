@@ -15,9 +15,9 @@ use workrail_ports::keyring::KeyringImport;
 use workrail_ports::session_store::StoreError;
 use workrail_ports::upkeep::{Upkeep, UpkeepError};
 
+use super::ApplyMode;
 use super::content::attachment;
 use super::copy::{CopyFailure, CopyRelation, StoreCopier, failed, started_run};
-use super::{ApplyMode, health_text};
 use crate::{Store, error};
 
 /// Whether the target's shorter copy of a session made room for the whole one.
@@ -193,7 +193,7 @@ impl<S: Store + Upkeep + KeyringImport> StoreCopier<'_, S> {
     fn end_if_healthy(&mut self, session: SessionId, read: Result<Archived, StoreError>) -> Option<Cursor> {
         let why = match read {
             Ok(Archived { cursor, health: SessionHealth::Healthy }) => return Some(cursor),
-            Ok(Archived { health, .. }) => health_text(&health),
+            Ok(Archived { health, .. }) => health.to_string(),
             Err(cause) => cause.to_string(),
         };
         self.source_damaged(session, &why);

@@ -20,7 +20,7 @@ use workrail_model::time::Timestamp;
 use workrail_ports::session_store::StoreError;
 use workrail_ports::upkeep::{FOREIGN_FOLDER, SafeModeReason, Sweep, Swept, Tally, Upkeep, UpkeepError};
 
-use super::{health_text, status_of};
+use super::status_of;
 use crate::ProgressSink;
 use crate::{Engine, Store, error};
 
@@ -332,7 +332,7 @@ impl<S: Store + Upkeep> Engine<S> {
             read => read.map_err(|cause| cause.to_string())?,
         };
         if !slice.health.is_healthy() {
-            return Err(health_text(&slice.health));
+            return Err(slice.health.to_string());
         }
         let facts = SessionState::from_events(session, &slice.events).map_err(|cause| cause.to_string())?;
         let mut unfinished_runs = 0;

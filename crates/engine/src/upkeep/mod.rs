@@ -14,7 +14,6 @@ mod verify;
 
 use workrail_core::project::SessionState;
 use workrail_model::error::ErrorEnvelope;
-use workrail_model::health::SessionHealth;
 use workrail_model::id::{RunId, SessionId};
 use workrail_model::preferences::RunStatus;
 use workrail_ports::content::{ContentError, ContentStore};
@@ -64,20 +63,6 @@ impl<S: Store + Inspection> Engine<S> {
         match self.store.obstacles().into_iter().find(|obstacle| is_place_of(session, &obstacle.path)) {
             Some(obstacle) => error::obstructed(refused, &obstacle),
             None => refused,
-        }
-    }
-}
-
-/// A health in words.
-fn health_text(health: &SessionHealth) -> String {
-    match health {
-        SessionHealth::Healthy => "it is healthy".to_owned(),
-        SessionHealth::CorruptTail { valid_until, reason } => {
-            format!("damaged after its first {} events: {reason}", valid_until.get())
-        }
-        SessionHealth::CorruptHead { reason } => format!("damaged from its beginning: {reason}"),
-        SessionHealth::UnknownVersion { record, version } => {
-            format!("written by a newer version: {record} has version {version}")
         }
     }
 }

@@ -9,7 +9,7 @@ use workrail_model::id::SessionId;
 use workrail_model::team::Act;
 use workrail_ports::upkeep::{Diagnosis, LostSegment, Upkeep, UpkeepError};
 
-use super::{ApplyMode, health_text};
+use super::ApplyMode;
 use crate::{Engine, Store, error};
 
 /// What a repair found and did.
@@ -122,7 +122,7 @@ impl<S: Store + Upkeep> Engine<S> {
                 return Ok(Some(RepairOutcome::Healthy { session_id: session, events }));
             }
             (SessionHealth::Healthy, Some(cause)) => cause.to_string(),
-            (health, _) => health_text(health),
+            (health, _) => health.to_string(),
         };
         let trusted_until = contradiction.map(|cause| cause.index());
         let diagnosis = match mode {

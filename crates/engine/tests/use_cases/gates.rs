@@ -1,13 +1,21 @@
 //! What only a person can give: approvals of exactly what was shown, answers, rejections.
 
+use std::io::Cursor;
+
 use serde_json::{Value, json};
-use workrail_engine::request::StartWorkflow;
+use workrail_core::bundle::KeyPatterns;
+use workrail_engine::ImportMode;
+use workrail_engine::request::{ResumeSession, StartWorkflow};
+use workrail_engine::sessions::Attention;
 use workrail_model::approval::ApprovalDecision;
+use workrail_model::config::SECRET_KEYS;
 use workrail_model::error::ErrorCode;
 use workrail_model::event::Context;
+use workrail_model::id::{RunId, SessionId};
 use workrail_model::preferences::Mode;
 
 use crate::played::{ORIGIN, Played, files, object, step};
+use crate::scene::Scene;
 
 pub(crate) fn gated() -> Value {
     json!([
@@ -48,6 +56,58 @@ fn an_approved_step_is_completed_from_a_new_chat() {
     let again = run.look();
     assert_eq!(again["nextCall"]["arguments"].get("output"), None, "{}", again["nextCall"]);
     assert_eq!(run.send(json!({}))["run"]["stepId"], "act");
+}
+
+/// The run in a redacted copy of its session, and the events of the copy.
+fn redacted_copy(run: &Played) -> (Played, Value) {
+    let session = SessionId::parse(run.at["run"]["sessionId"].as_str().unwrap()).unwrap();
+    let patterns = KeyPatterns::new(SECRET_KEYS.iter().map(|pattern| (*pattern).to_owned()));
+    let mut bundle = Vec::new();
+    run.scene.engine.export(session, Some(patterns), &mut bundle, &mut |_, _| {}).map_err(drop).unwrap();
+    let events = serde_json::from_slice::<Value>(&bundle).unwrap()["session"]["events"].clone();
+    let there = Scene::seeded(2, run.scene.shelf.clone());
+    let imported = there.engine.import(&mut Cursor::new(&bundle), ImportMode::KeepIdIfFree).unwrap();
+    let request =
+        ResumeSession { session_id: Some(imported.session.to_string()), ..ResumeSession::default() };
+    let found = there.engine.resume_session(request).unwrap().into_structured();
+    let mut copy = Played { scene: there, at: found["candidates"][0]["nextCall"]["arguments"].clone() };
+    copy.look();
+    (copy, events)
+}
+
+/// G81: what was approved is covered by a digest from which a removed value could be guessed, so a redacted copy lacks it.
+#[test]
+fn an_approval_does_not_carry_over_to_a_redacted_copy() {
+    let mut run = Played::start(gated(), Mode::Guided);
+    run.send(json!({ "notes": "Will tag 1.2.0.", "accessToken": "1234" }));
+    run.decide(ApprovalDecision::Approved, None);
+    let (mut copy, events) = redacted_copy(&run);
+    let decisions: Vec<&Value> =
+        events.as_array().unwrap().iter().filter(|event| event["kind"] == "approval_recorded").collect();
+    assert_eq!(decisions[0]["data"]["decision"], "approved", "the decision is still shown");
+    assert!(!events.to_string().contains("\"submitted\""), "{events}");
+    assert!(copy.scene.engine.waiting(&copy.label()).is_err(), "nothing is submitted in the copy");
+    assert_eq!(copy.send(json!({ "accessToken": "5678" }))["kind"], "blocked");
+    copy.decide(ApprovalDecision::Approved, None);
+    assert_eq!(copy.send(json!({}))["run"]["stepId"], "act");
+}
+
+/// Broke: the copy waited for a person who could not decide, and lists called it unreadable.
+#[test]
+fn a_decision_that_is_pending_is_the_agents_again_in_a_redacted_copy() {
+    let mut run = Played::start(gated(), Mode::Guided);
+    run.send(json!({ "notes": "Will tag 1.2.0.", "accessToken": "1234" }));
+    assert!(matches!(needed(&run), Attention::Person(_)));
+    let (mut copy, _) = redacted_copy(&run);
+    assert!(matches!(needed(&copy), Attention::Agent { .. }), "it submits the step again");
+    assert_eq!(copy.send(json!({ "notes": "Will tag 1.2.0." }))["kind"], "blocked");
+    assert!(matches!(needed(&copy), Attention::Person(_)));
+}
+
+fn needed(run: &Played) -> Attention {
+    let session = SessionId::parse(run.at["run"]["sessionId"].as_str().unwrap()).unwrap();
+    let id = RunId::parse(run.at["run"]["runId"].as_str().unwrap()).unwrap();
+    run.scene.engine.attention(session, id).unwrap().expect("it needs something")
 }
 
 #[test]

@@ -153,6 +153,40 @@ fn the_call_of_every_step_has_a_place_for_notes_and_for_fields_that_the_step_nam
 }
 
 #[test]
+fn a_correction_asks_for_everything_that_any_blocker_names() {
+    let scene = Scene::new();
+    let members = json!({
+        "assessments": [{ "id": "cause", "purpose": "Known?", "dimensions": [
+            { "id": "control", "purpose": "How far?", "levels": ["none", "full"] },
+            { "id": "extent", "purpose": "How much?", "levels": ["none", "full"] }] }],
+        "steps": [step("judge", json!({
+            "assessmentRefs": ["cause"], "output": { "contractRef": "wr.contracts.changed_files" },
+            "assessmentConsequences": [{ "when": { "anyEqualsLevel": "none" },
+                "effect": { "kind": "require_followup", "guidance": "Look again." } }] }))],
+    });
+    scene.shelf.put(Precedence::Project, "run.json", &authored("team.run", &members));
+    let request = StartWorkflow { workflow_id: "team.run".to_owned(), ..StartWorkflow::default() };
+    let at = scene.engine.start_workflow(request).unwrap().into_structured();
+    let mut run = Played { scene, at };
+    let judged = json!({ "kind": "wr.assessment", "assessmentId": "cause", "dimensions": { "control": "none", "extent": "full" } });
+    let blocked = run.send(json!({ "notes": "Looked at the cause of it.", "artifacts": [judged] }));
+    let asked = blocked["nextCall"]["arguments"]["output"]["artifacts"].as_array().unwrap();
+    let kinds: Vec<&str> = asked.iter().filter_map(|artifact| artifact["kind"].as_str()).collect();
+    assert_eq!(kinds, ["wr.assessment", "wr.changed_files"], "{}", blocked["blockers"]);
+}
+
+#[test]
+fn a_member_that_two_loops_read_is_named_once() {
+    let each = |id: &str| {
+        json!({ "id": id, "type": "loop", "title": "Each",
+        "loop": { "type": "forEach", "items": "slices", "itemVar": "slice", "maxIterations": 2 },
+        "body": [step(&format!("inner-{id}"), json!({ "prompt": "Build {{slice.name}}." }))] })
+    };
+    let run = Played::start(json!([step("plan", json!({})), each("first"), each("second")]), Mode::Guided);
+    assert!(run.text().contains("`slices` (a list of objects with name)"), "{}", run.text());
+}
+
+#[test]
 fn an_unknown_field_is_refused_with_the_known_fields() {
     let mut run = Played::start(json!([delivering()]), Mode::Guided);
     let mut artifact = files("L");

@@ -154,6 +154,26 @@ fn a_step_is_read_whole_and_in_pages() {
 }
 
 #[test]
+fn a_refused_step_that_is_pending_is_not_called_complete() {
+    let run = Run::start();
+    let sent = |token: &Value, notes: Option<&str>, slices: Value| {
+        let output = StepOutput { notes_markdown: notes.map(str::to_owned), artifacts: Vec::new() };
+        let context = json!({ "slices": slices }).as_object().unwrap().clone();
+        let ack_token = Some(text(token));
+        let request = ContinueWorkflow { ack_token, output, context, ..ContinueWorkflow::default() };
+        run.scene.engine.continue_workflow(request).unwrap().into_structured()
+    };
+    let refused = sent(&run.replies[0]["ackToken"], None, json!("parser"));
+    assert_eq!(refused["kind"], "blocked", "{refused}");
+    let shown = text(&run.step("1", None).unwrap()["text"]);
+    assert!(shown.contains("\nRefused once so far; not complete yet."), "{shown}");
+    let advanced = sent(&refused["ackToken"], Some("Agreed with the user."), json!(["parser"]));
+    assert_eq!(advanced["kind"], "ok", "{advanced}");
+    let shown = text(&run.step("1", None).unwrap()["text"]);
+    assert!(shown.contains("\nRefused once before it was complete."), "{shown}");
+}
+
+#[test]
 fn words_are_found_in_notes_artifacts_and_context() {
     let run = at_the_second_slice();
     let find = |query: &str| {

@@ -18,7 +18,6 @@ use workrail_ports::keyring::KeyringError;
 use workrail_ports::session_store::StoreError;
 use workrail_ports::upkeep::{Inspection, PendingWrite, StrayKind};
 
-use super::health_text;
 use crate::ProgressSink;
 use crate::{Engine, Store, error};
 use check::Check;
@@ -90,9 +89,15 @@ pub(super) const DENIED: &str = "Give the user that runs WorkRail read permissio
 
 const PASSKEY_LOG: &str = "keys/passkeys.jsonl";
 
-const RESTORE_LOG: &str = "Restore it from a backup (`workrail store restore BACKUP` for a data directory, \
-                           `pg_restore` for a database), or discard it with `workrail store passkeys reset`. Until \
-                           then no passkey is accepted.";
+const RESTORE_LOG: &str = "Restore the passkey log from a backup: move the damaged file (keys/passkeys.jsonl or \
+                           keys/passkeys.head) out of the data directory, then run `workrail store restore \
+                           BACKUP`; restore a database with `pg_restore`. Without a backup, run `workrail store \
+                           passkeys reset`: it revokes all passkeys and sets the damaged log aside. Until then no \
+                           passkey is accepted.";
+
+const EMPTY_SESSION: &str = "has no events: its first call is still running or was interrupted, or its log was \
+                             removed. If it was removed, restore it from a backup before `workrail store gc` \
+                             deletes the rest.";
 
 const FOREIGN: &str = "Move it out of sessions/, or update WorkRail if a newer one put it there.";
 
@@ -240,7 +245,7 @@ impl<S: Store + Inspection> Engine<S> {
         check.report.counts.events += slice.cursor.next_event_index.get();
         check.report.counts.segments += self.store.segment_count(session).unwrap_or(0);
         if let Some(fix) = remedy(&slice.health).filter(|_| !check.is_obstructed_session(session)) {
-            check.problem(what.clone(), health_text(&slice.health), fix);
+            check.problem(what.clone(), slice.health.to_string(), fix);
         }
         let mut facts = SessionState::new(session);
         check.challenges = SeenChallenges::default();
@@ -264,7 +269,7 @@ impl<S: Store + Inspection> Engine<S> {
         check: &mut Check<'_>,
         watch: ProgressSink<'_>,
     ) -> Result<(), Box<ErrorEnvelope>> {
-        for kind in [AttachmentKind::Snapshot, AttachmentKind::Blob, AttachmentKind::Workflow] {
+        for kind in AttachmentKind::ALL {
             let contents = match self.store.contents(kind) {
                 // Its folder was already reported, and the others can be checked.
                 Err(cause) if check.is_obstructed(cause.path.as_str()) => continue,
@@ -289,6 +294,7 @@ impl<S: Store + Inspection> Engine<S> {
                     "left by an interrupted write; `workrail store gc` removes it".to_owned()
                 }
                 StrayKind::Unknown => "not a WorkRail file; ignored".to_owned(),
+                StrayKind::EmptySession => EMPTY_SESSION.to_owned(),
             },
         }));
         Ok(())
