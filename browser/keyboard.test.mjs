@@ -36,6 +36,18 @@ test('keyboard', async (t) => {
         await page.keyboard.press('Escape');
         await page.keyboard.press('?');
         assert.ok(!(await help.isVisible()), 'the key does nothing');
+        await openLive(page, `/run/${oldest.run.runId}`);
+        const width = () => page.locator('svg[data-pan]').evaluate((own) => own.width.baseVal.value);
+        const usual = await width();
+        for (const key of ['+', '=', '-']) {
+          await page.keyboard.press(key);
+          assert.equal(await width(), usual, `${key} does nothing`);
+        }
+        await page.locator('[data-zoom="in"]').click();
+        const larger = await width();
+        assert.ok(larger > usual, 'the button zooms');
+        await page.keyboard.press('0');
+        assert.equal(await width(), larger, '0 does nothing');
         await page.getByRole('button', { name: '? Keys' }).click();
         await help.getByLabel('Single keys act').check();
       });
@@ -61,6 +73,22 @@ test('keyboard', async (t) => {
         await page.mouse.up();
         assert.notEqual(await box.evaluate((own) => own.scrollLeft), before, 'dragging moves it');
         assert.match(page.url(), /\/run\//, 'a drag is no click');
+      });
+    });
+
+    await t.test('a drag that ends outside of the path does not swallow the next click', async () => {
+      await visit({}, async (page) => {
+        await openLive(page, `/run/${oldest.run.runId}`);
+        const box = page.locator('.path');
+        await box.scrollIntoViewIfNeeded();
+        const { x, y } = await box.boundingBox();
+        await page.mouse.move(x + 20, y + 20);
+        await page.mouse.down();
+        await page.mouse.move(x + 60, y - 30, { steps: 4 });
+        await page.mouse.up();
+        const before = page.url();
+        await box.locator('a').first().click();
+        await page.waitForURL((url) => url.href !== before);
       });
     });
 

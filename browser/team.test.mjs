@@ -127,6 +127,10 @@ test('a team', async (t) => {
         await waits(client, 'Seen while the page is open');
         await page.getByText('Seen while the page is open').first().waitFor();
         execFileSync(process.env.WORKRAIL_PROGRAM, ['team', 'token', 'revoke', made.id], { env: home.variables });
+        await waits(client, 'Not seen any more');
+        const ended = 'Your login has ended: reload the page to log in again.';
+        await page.locator('[data-live-state]', { hasText: ended }).waitFor();
+        assert.equal(await page.getByText('Not seen any more').count(), 0);
         await page.goto('/');
         await page.getByLabel('Access token').waitFor();
       });

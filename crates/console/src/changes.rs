@@ -219,12 +219,12 @@ fn new_source(form: &QueryPairs) -> EngineResult<NewSource> {
 /// An id that the user may choose: our own namespace is reserved.
 fn user_workflow_id(text: &str) -> EngineResult<WorkflowId> {
     let id = WorkflowId::parse(text).map_err(|error| refused(&format!("{error}. Nothing was written.")))?;
-    match id.namespace() {
-        Some(space) if space != "wr" => Ok(id),
-        Some(_) | None => Err(refused(
+    if id.namespace().is_none() || id.is_reserved() {
+        return Err(refused(
             "The new id needs a namespace of your own, such as `team.review`. Nothing was written.",
-        )),
+        ));
     }
+    Ok(id)
 }
 
 /// The setting that a form changes; without a value it is reset.

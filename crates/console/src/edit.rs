@@ -220,7 +220,7 @@ fn save_problem(console: &Console, editor: &WorkflowEditor) -> Option<SaveProble
             );
             Some(SaveProblem::new(format!("The id `{id}` has no namespace."), next))
         }
-        Some("wr") => Some(SaveProblem::new(
+        Some(_) if id.is_reserved() => Some(SaveProblem::new(
             "Ids under `wr.` are reserved for bundled workflows.",
             "Use a namespace of your own.",
         )),

@@ -3,13 +3,15 @@
 //! Unauthenticated requests are answered here and reach nothing else.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use axum::body::{Body, to_bytes};
 use axum::extract::Request;
-use axum::http::{Method, StatusCode, header};
+use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use tokio::task::spawn_blocking;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
+use workrail_engine::credential_checks::{CredentialCheck, UNKNOWN_POLL, UNKNOWN_WAIT};
 use workrail_model::keyring::HttpSecret;
 use workrail_model::team::Principal;
 
@@ -31,6 +33,20 @@ pub enum NotLoggedIn {
     InvalidLogin,
     /// The store is unavailable.
     Unavailable,
+}
+
+/// Why a visitor's request is not answered: with the form for a token, or a reason to try again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum EntryRefusal {
+    NotLoggedIn(NotLoggedIn),
+    /// Too many tokens and logins that are not known yet are being looked up.
+    TooManyUnknown,
+}
+
+impl From<NotLoggedIn> for EntryRefusal {
+    fn from(why: NotLoggedIn) -> Self {
+        Self::NotLoggedIn(why)
+    }
 }
 
 /// A logged-in visitor.
@@ -102,15 +118,45 @@ async fn log_in(listener: &ListenerState, body: Body) -> Response {
     };
     let back = form.get("back").and_then(own_page).map_or_else(|| "/".to_owned(), |page| page.address());
     let token = form.get("access-token").unwrap_or_default().trim().to_owned();
-    let made = spawn_blocking(move || logins.log_in(&token)).await.unwrap_or(Err(NotLoggedIn::Unavailable));
-    match made {
+    let Some(check) = begin_check(listener, [token.as_str()]).await else {
+        return not_logged_in(Some(&back), EntryRefusal::TooManyUnknown, LoginAttempt::Failed);
+    };
+    // The check ends with the lookup, also if the visitor has left.
+    let lookup = move || {
+        let made = logins.log_in(&token);
+        match &made {
+            Ok(login) => {
+                check.accepted(&token);
+                check.accepted(login);
+            }
+            Err(NotLoggedIn::InvalidLogin) => check.refused(&token),
+            Err(NotLoggedIn::Unavailable) => {}
+        }
+        made
+    };
+    match spawn_blocking(lookup).await.unwrap_or(Err(NotLoggedIn::Unavailable)) {
         Ok(login) => {
             let mut response = see_other(&back);
             let cookie = listener.guard.set_login(&login);
             response.headers_mut().extend(cookie.map(|cookie| (header::SET_COOKIE, cookie)));
             response
         }
-        Err(why) => not_logged_in(Some(&back), why, LoginAttempt::Failed),
+        Err(why) => not_logged_in(Some(&back), why.into(), LoginAttempt::Failed),
+    }
+}
+
+/// The lookup of credentials, once there is room for it: after a restart, the pages of all members reconnect at once.
+async fn begin_check<'c>(
+    listener: &ListenerState,
+    credentials: impl IntoIterator<Item = &'c str> + Clone,
+) -> Option<CredentialCheck> {
+    let began = Instant::now();
+    loop {
+        let check = listener.checks.begin(credentials.clone());
+        if check.is_some() || began.elapsed() >= UNKNOWN_WAIT {
+            return check;
+        }
+        sleep(UNKNOWN_POLL).await;
     }
 }
 
@@ -122,39 +168,58 @@ pub(crate) enum LoginAttempt {
 }
 
 /// The page that asks for a token, instead of a page that needs one.
-pub(crate) fn not_logged_in(back: Option<&str>, why: NotLoggedIn, attempt: LoginAttempt) -> Response {
+pub(crate) fn not_logged_in(back: Option<&str>, why: EntryRefusal, attempt: LoginAttempt) -> Response {
     let message = match (why, attempt) {
-        (NotLoggedIn::Unavailable, _) => Some("The store does not answer. Try again in a moment."),
-        (NotLoggedIn::InvalidLogin, LoginAttempt::Failed) => {
+        (EntryRefusal::TooManyUnknown, _) => {
+            Some("Too many visitors are logging in at the same time. Try again in a moment.")
+        }
+        (EntryRefusal::NotLoggedIn(NotLoggedIn::Unavailable), _) => {
+            Some("The store does not answer. Try again in a moment.")
+        }
+        (EntryRefusal::NotLoggedIn(NotLoggedIn::InvalidLogin), LoginAttempt::Failed) => {
             Some("This token is not accepted. It may have expired or been revoked.")
         }
-        (NotLoggedIn::InvalidLogin, LoginAttempt::None) => None,
+        (EntryRefusal::NotLoggedIn(NotLoggedIn::InvalidLogin), LoginAttempt::None) => None,
     };
-    let status = match why {
-        NotLoggedIn::InvalidLogin => StatusCode::UNAUTHORIZED,
-        NotLoggedIn::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+    let retry_after_s = match why {
+        EntryRefusal::NotLoggedIn(NotLoggedIn::InvalidLogin) => None,
+        EntryRefusal::NotLoggedIn(NotLoggedIn::Unavailable) => Some(5),
+        EntryRefusal::TooManyUnknown => Some(1),
     };
-    page(status, &pages::login(back, message))
+    let Some(seconds) = retry_after_s else {
+        return page(StatusCode::UNAUTHORIZED, &pages::login(back, message));
+    };
+    let mut response = page(StatusCode::SERVICE_UNAVAILABLE, &pages::login(back, message));
+    response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+    response
 }
 
 /// The console of the member who owns one of these cookies.
-pub(crate) async fn visited(listener: &ListenerState, cookies: Vec<String>) -> Result<Console, NotLoggedIn> {
+pub(crate) async fn visited(listener: &ListenerState, cookies: Vec<String>) -> Result<Console, EntryRefusal> {
     let (shared, logins) = (Arc::clone(&listener.shared), listener.logins.clone());
+    let check = begin_check(listener, cookies.iter().map(String::as_str)).await;
+    let check = check.ok_or(EntryRefusal::TooManyUnknown)?;
     let checked = spawn_blocking(move || {
         let logins = logins.ok_or(NotLoggedIn::InvalidLogin)?;
         let mut why = NotLoggedIn::InvalidLogin;
         for cookie in cookies {
             match logins.visitor(&cookie) {
                 Ok(LoggedIn { principal, form_token, use_cases }) => {
+                    check.accepted(&cookie);
                     let member = Some(Member::new(principal, Arc::clone(&logins), cookie));
                     return Ok(Console::new(shared, Visitor { use_cases, form_token, member }));
                 }
-                Err(refused) => why = refused,
+                Err(refused) => {
+                    if refused == NotLoggedIn::InvalidLogin {
+                        check.refused(&cookie);
+                    }
+                    why = refused;
+                }
             }
         }
         Err(why)
     });
-    checked.await.unwrap_or(Err(NotLoggedIn::Unavailable))
+    checked.await.unwrap_or(Err(NotLoggedIn::Unavailable)).map_err(EntryRefusal::from)
 }
 
 /// A refusal by the guard as a page: a visitor who is not logged in is asked for a token.
@@ -164,5 +229,5 @@ pub(crate) fn refused_by(
     address: Option<&str>,
 ) -> Option<Response> {
     let asks = refusal == Rejection::NoCookie && listener.guard.asks_for_login();
-    asks.then(|| not_logged_in(address, NotLoggedIn::InvalidLogin, LoginAttempt::None))
+    asks.then(|| not_logged_in(address, NotLoggedIn::InvalidLogin.into(), LoginAttempt::None))
 }

@@ -4,8 +4,8 @@
 //! Every user of a machine reaches its loopback ports, and any page in a browser can send requests to them. So a
 //! request must name this listener as its `Host`; it must not come from a foreign page, by `Origin` and
 //! `Sec-Fetch-Site`; it must carry the cookie that only the printed one-time code gives; and a form must carry a token
-//! that is in no cookie. Ports of one host share their cookies, so the cookie's name holds the port. A team's console has a
-//! public name in place of the ports, and a login in place of the code.
+//! that is in no cookie. Ports of one host share their cookies, so the cookie's name holds the port. A team's console
+//! has a public name in place of the ports, and a login in place of the code.
 
 use std::net::SocketAddr;
 use std::sync::{Mutex, PoisonError};
@@ -110,8 +110,8 @@ impl Rejection {
                  `workrail console` printed in its terminal."
             }
             Self::FormToken => {
-                "The form is from before the console was started again. Nothing was changed. Load the page again and \
-                 repeat it."
+                "The form is from before the console was restarted, or from an earlier login. Nothing was changed. Load \
+                 the page again and repeat it."
             }
         }
     }

@@ -12,6 +12,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::any;
 use axum::{Extension, Router};
 use maud::Markup;
+use workrail_engine::credential_checks::CredentialChecks;
 
 use crate::administration::Administration;
 use crate::entry::{self, LoginAttempt, Logins};
@@ -36,6 +37,8 @@ pub(crate) struct ListenerState {
     /// The user who started the console.
     user: Option<Visitor>,
     live: LiveUpdates,
+    /// Limits what visitors without a known login cost.
+    pub(crate) checks: CredentialChecks,
     pub(crate) port: u16,
 }
 
@@ -64,15 +67,18 @@ pub fn router(
         logins: None,
         user: Some(user),
         live,
+        checks: CredentialChecks::default(),
         port: bound.port(),
     })
 }
 
 /// The console of a team: every member logs in with a token and acts in their own name (G125). `watched` is only
-/// asked whether the store has changed. Must be called inside the runtime that serves it.
+/// asked whether the store has changed; `checks` is shared with the agents' routes. Must be called inside the runtime
+/// that serves it.
 pub fn team_router(
     site: TeamSite,
     logins: Arc<dyn Logins>,
+    checks: CredentialChecks,
     watched: Arc<dyn UseCases>,
     environment: Arc<dyn Environment>,
     ending: ShutdownSignal,
@@ -81,7 +87,7 @@ pub fn team_router(
     let live = LiveUpdates::watch(watched, ending);
     let port = site.port;
     let guard = Arc::new(Guard::of_team(site));
-    guarded_router(ListenerState { guard, shared, logins: Some(logins), user: None, live, port })
+    guarded_router(ListenerState { guard, shared, logins: Some(logins), user: None, live, checks, port })
 }
 
 fn guarded_router(listener: ListenerState) -> Router {

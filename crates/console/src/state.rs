@@ -22,7 +22,7 @@ const QUIET: Duration = Duration::from_secs(5);
 const CACHED_FOR: Duration = Duration::from_secs(30);
 
 /// Pages rendered at the same poll share a list; the next poll is later than this.
-const SHARED: Duration = Duration::from_millis(100);
+const SHARED_FOR: Duration = Duration::from_millis(100);
 
 /// What all visitors of a console share.
 pub(crate) struct SharedConsole {
@@ -199,7 +199,7 @@ impl Console {
         }
         let list = Arc::new(self.use_cases.sessions()?);
         // A list taken soon after a write may miss it, so it serves only this poll.
-        known.cached = Some((now + if is_quiet { CACHED_FOR } else { SHARED }, Arc::clone(&list)));
+        known.cached = Some((now + if is_quiet { CACHED_FOR } else { SHARED_FOR }, Arc::clone(&list)));
         Ok(list)
     }
 }

@@ -3,8 +3,12 @@
 //! Other revisions have no batches. They are accepted there as well, because refusing one would leave every request
 //! in it without an answer.
 
+use std::fmt;
+
 use rmcp::ErrorData;
 use rmcp::model::{ClientJsonRpcMessage, JsonRpcError, RequestId};
+use serde::de::{IgnoredAny, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -13,12 +17,59 @@ use crate::message::{self, RejectedMessage};
 /// The maximum number of messages in a batch. As many calls run at once.
 pub(crate) const MESSAGES_MAX: usize = 64;
 
+/// A longer list is refused as a whole: an answer to each element would need many times the memory of the request.
+const ANSWERED_MAX: usize = 1024;
+
 /// The messages of a batch; `None` unless the bytes are a list of at least one.
-pub(crate) fn elements(bytes: &[u8]) -> Option<Vec<Box<RawValue>>> {
+pub(crate) fn elements(bytes: &[u8]) -> Option<Result<Vec<Box<RawValue>>, RejectedMessage>> {
     if !bytes.trim_ascii_start().starts_with(b"[") {
         return None;
     }
-    serde_json::from_slice(bytes).ok().filter(|elements: &Vec<_>| !elements.is_empty())
+    let BatchElements { kept, more } =
+        serde_json::from_slice(bytes).ok().filter(|read: &BatchElements| !read.kept.is_empty())?;
+    Some(match more {
+        0 => Ok(kept),
+        _ => {
+            let reason = format!(
+                "a batch has at most {MESSAGES_MAX} messages, and this one has {}: none of them was read",
+                kept.len() + more
+            );
+            Err(message::refusal(b"[]", &reason))
+        }
+    })
+}
+
+/// The beginning of a list.
+struct BatchElements {
+    kept: Vec<Box<RawValue>>,
+    /// How many elements follow, which were not kept.
+    more: usize,
+}
+
+impl<'de> Deserialize<'de> for BatchElements {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Kept;
+        impl<'de> Visitor<'de> for Kept {
+            type Value = BatchElements;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a list")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<BatchElements, A::Error> {
+                let mut elements = BatchElements { kept: Vec::new(), more: 0 };
+                while elements.kept.len() < ANSWERED_MAX {
+                    let Some(element) = list.next_element()? else { return Ok(elements) };
+                    elements.kept.push(element);
+                }
+                while list.next_element::<IgnoredAny>()?.is_some() {
+                    elements.more += 1;
+                }
+                Ok(elements)
+            }
+        }
+        deserializer.deserialize_seq(Kept)
+    }
 }
 
 /// One message of a batch, or the reason why it is refused.
@@ -148,7 +199,8 @@ mod tests {
     use super::*;
 
     fn open(batches: &mut Batches, text: &str) -> (usize, Option<Value>) {
-        let (messages, answer) = batches.open(&elements(text.as_bytes()).expect("a batch"));
+        let elements = elements(text.as_bytes()).expect("a batch").expect("a short one");
+        let (messages, answer) = batches.open(&elements);
         (messages.len(), answer.map(|answer| serde_json::from_slice(&answer).unwrap()))
     }
 
@@ -161,7 +213,21 @@ mod tests {
         for other in ["{}", "[]", " [ ] ", "[1", "", "hello"] {
             assert!(elements(other.as_bytes()).is_none(), "{other}");
         }
-        assert_eq!(elements(b" [1, {}]").map(|elements| elements.len()), Some(2));
+        let two = elements(b" [1, {}]").and_then(Result::ok);
+        assert_eq!(two.map(|elements| elements.len()), Some(2));
+    }
+
+    /// Broke: a body of 4 MB with two million numbers was answered with two million errors.
+    #[test]
+    fn a_list_that_is_far_too_long_is_refused_as_a_whole() {
+        let list = |length: usize| format!("[{}]", vec!["1"; length].join(","));
+        assert!(elements(list(ANSWERED_MAX).as_bytes()).is_some_and(|read| read.is_ok()));
+        let refused = elements(list(2_000_000).as_bytes()).and_then(Result::err).expect("it is refused");
+        assert_eq!(
+            refused.reason,
+            "a batch has at most 64 messages, and this one has 2000000: none of them was read"
+        );
+        assert!(refused.answer.is_some_and(|answer| answer.id.is_none()));
     }
 
     #[test]

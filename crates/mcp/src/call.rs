@@ -239,6 +239,14 @@ fn failed(error: &ErrorEnvelope) -> CallToolResult {
     with_data(CallToolResult::error(vec![ContentBlock::text(text)]), value)
 }
 
+/// A name that a message quotes because it is unknown: harmless, and no longer than a name may sensibly be.
+pub(crate) fn quoted_name(name: &str) -> String {
+    const CHARS_MAX: usize = 80;
+    // What is not shown needs no cleaning; a message may be 4 MB long.
+    let start: String = name.chars().filter(|c| !c.is_control()).take(CHARS_MAX).collect();
+    clean(&start).chars().take(CHARS_MAX).collect()
+}
+
 /// JSON that is safe to show: harmful characters become escapes, so that the call stays the same.
 pub(crate) fn escaped(json: &str) -> String {
     let mut shown = String::with_capacity(json.len());

@@ -7,7 +7,7 @@ use std::io;
 use std::net::{Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::body::{Body, to_bytes};
@@ -18,11 +18,11 @@ use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use http_body_util::BodyExt as _;
 use rmcp::ServerHandler;
-use rmcp::model::JsonRpcError;
+use rmcp::model::{ErrorCode, JsonRpcError};
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
-use serde_json::Value;
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::sync::{oneshot, watch};
 use tokio::time::timeout;
@@ -34,6 +34,7 @@ use crate::call::Execution;
 use crate::connections;
 use crate::loopback::{AdmissionError, AllowList, Authentication};
 use crate::message::{self, Ambiguity, MESSAGE_BYTES_MAX, RejectedMessage};
+use crate::quota::{BatchQuota, MustWait, too_many_requests};
 use crate::runtime;
 use crate::server::Server;
 
@@ -149,12 +150,12 @@ pub fn serve_localhost(
         Ok(())
     });
     // A slow page must not keep the program from ending.
-    runtime.shutdown_timeout(ENDING_WAIT);
+    runtime.shutdown_timeout(BLOCKING_WORK_WAIT);
     served
 }
 
-/// How long running work may take once the server was asked to stop.
-pub(crate) const ENDING_WAIT: Duration = Duration::from_secs(2);
+/// How long work on blocking threads may still take once the last connection is closed or given up.
+pub(crate) const BLOCKING_WORK_WAIT: Duration = Duration::from_secs(2);
 
 /// A free port may be taken on the other family; then another one is tried.
 const PORTS_TRIED_MAX: usize = 16;
@@ -274,8 +275,18 @@ async fn strict(mut request: Request, next: Next) -> Response {
         }
     };
     parts.headers.remove(header::CONTENT_LENGTH);
-    if let Some(elements) = batch::elements(&bytes) {
-        return each(&parts, &elements, &next).await;
+    match batch::elements(&bytes) {
+        None => {}
+        Some(Err(refused)) => return refusal(StatusCode::BAD_REQUEST, refused),
+        Some(Ok(elements)) => {
+            // Messages beyond the limit of a batch are refused, not carried out.
+            let messages = elements.len().min(batch::MESSAGES_MAX);
+            let quota = parts.extensions.remove::<BatchQuota>();
+            if let Some(Err(MustWait(wait))) = quota.map(|quota| quota.take(messages, Instant::now())) {
+                return too_many_requests(wait);
+            }
+            return each(&parts, &elements, &next).await;
+        }
     }
     match message::check(&bytes) {
         Ok(checked) => next.run(checked_request(parts, checked)).await,
@@ -333,11 +344,24 @@ async fn each(parts: &Parts, elements: &[Box<RawValue>], next: &Next) -> Respons
     let mut answers = Vec::new();
     for (index, element) in elements.iter().enumerate() {
         match batch::element(index, element.get().as_bytes()) {
-            Ok(checked) => {
-                let answer = next.clone().run(checked_request(parts.clone(), checked)).await;
+            Ok((mut message, ambiguity)) => {
+                // The SDK would stream progress before the answer, and one document has no room for it.
+                if let Some(Value::Object(meta)) = message.pointer_mut("/params/_meta") {
+                    meta.remove("progressToken");
+                }
+                let id = message.get("id").cloned();
+                let request = checked_request(parts.clone(), (message, ambiguity));
+                let (head, body) = next.clone().run(request).await.into_parts();
                 // Our own answer, already in memory.
-                let answer = to_bytes(answer.into_body(), usize::MAX).await.unwrap_or_default();
-                answers.extend(Some(answer.to_vec()).filter(|answer| answer.starts_with(b"{")));
+                let body = to_bytes(body, usize::MAX).await.unwrap_or_default();
+                match id {
+                    _ if body.starts_with(b"{") => answers.push(body.to_vec()),
+                    _ if head.status.is_success() => {}
+                    // About the headers, which most often are wrong for every message.
+                    _ if answers.is_empty() => return Response::from_parts(head, Body::from(body)),
+                    Some(id) => answers.push(plain_refusal(&id, &body).to_string().into_bytes()),
+                    None => {}
+                }
             }
             Err(RejectedMessage { answer, reason }) => {
                 tracing::warn!(reason, "a message of a batch was refused");
@@ -349,6 +373,12 @@ async fn each(parts: &Parts, elements: &[Box<RawValue>], next: &Next) -> Respons
         true => StatusCode::ACCEPTED.into_response(),
         false => ([(header::CONTENT_TYPE, "application/json")], batch::array(&answers)).into_response(),
     }
+}
+
+/// An answer without JSON, as the answer to one request of a batch.
+fn plain_refusal(id: &Value, body: &[u8]) -> Value {
+    let message = String::from_utf8_lossy(body).trim().to_owned();
+    json!({ "jsonrpc": "2.0", "id": id, "error": { "code": ErrorCode::INVALID_REQUEST.0, "message": message } })
 }
 
 /// Media types are case-insensitive, and a request that accepts anything accepts ours. The SDK compares bytes.
@@ -381,7 +411,6 @@ fn refusal(status: StatusCode, refused: RejectedMessage) -> Response {
 }
 
 /// Resolves when the process is asked to end; listens from now on, not from the first poll.
-#[cfg(unix)]
 pub(crate) fn shutdown_signal() -> io::Result<impl Future<Output = ()>> {
     use tokio::signal::unix::{SignalKind, signal};
     let mut terminate = signal(SignalKind::terminate())?;
@@ -390,15 +419,6 @@ pub(crate) fn shutdown_signal() -> io::Result<impl Future<Output = ()>> {
         tokio::select! {
             _ = terminate.recv() => (),
             _ = interrupt.recv() => (),
-        }
-    })
-}
-
-#[cfg(not(unix))]
-pub(crate) fn shutdown_signal() -> io::Result<impl Future<Output = ()>> {
-    Ok(async {
-        if tokio::signal::ctrl_c().await.is_err() {
-            std::future::pending::<()>().await;
         }
     })
 }

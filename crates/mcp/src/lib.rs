@@ -22,6 +22,7 @@ mod peers;
 mod progress;
 mod prompts;
 pub mod quota;
+mod readiness;
 mod repair;
 mod resources;
 mod roots;

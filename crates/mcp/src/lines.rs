@@ -106,7 +106,8 @@ impl Lines {
     fn take(&self, line: InputLine) -> LineAction {
         let refused = match line {
             InputLine::Whole(bytes) => match batch::elements(&bytes) {
-                Some(elements) => {
+                Some(Err(refused)) => refused,
+                Some(Ok(elements)) => {
                     let mut batches = self.batches();
                     let (messages, answer) = batches.unanswered.open(&elements);
                     batches.unread.extend(messages);

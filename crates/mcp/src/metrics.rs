@@ -22,6 +22,8 @@ pub enum RefusalReason {
     Quota,
     /// The store was not available to check the token.
     Store,
+    /// Too many tokens that are not known yet were being checked.
+    UnknownTokens,
 }
 
 impl RefusalReason {
@@ -32,6 +34,7 @@ impl RefusalReason {
             Self::Token => "token",
             Self::Quota => "quota",
             Self::Store => "store",
+            Self::UnknownTokens => "unknown_tokens",
         }
     }
 }

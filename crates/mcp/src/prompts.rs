@@ -7,7 +7,7 @@ use rmcp::model::{CompletionInfo, GetPromptResult, JsonObject, Prompt, PromptArg
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use workrail_engine::request::{ListWorkflows, Request, ResumeSession};
-use workrail_model::discovery::{ListedWorkflow, WorkflowKind, WorkflowList};
+use workrail_model::discovery::{ListedWorkflow, NarrowBy, WorkflowKind, WorkflowList};
 use workrail_model::preferences::Mode;
 use workrail_model::reply::NextCall;
 use workrail_model::resume::{MatchReason, ResumeBody};
@@ -42,8 +42,8 @@ impl Argument {
         let description = match self {
             Self::Goal => "The work in a few words. Without it, the agent takes it from the chat.",
             Self::Mode => {
-                "How far the run goes on its own: guided (default), full_auto_stop_on_user_deps or \
-                           full_auto_never_stop."
+                "How far the run goes on its own: guided, full_auto_stop_on_user_deps or full_auto_never_stop. \
+                 Default: the user's setting."
             }
             Self::Run => {
                 "The label of a run, or a few words of its goal or notes. Without it, the latest run."
@@ -97,9 +97,9 @@ fn workflows(execution: &dyn Execution, folder: Option<&str>) -> Vec<ListedWorkf
     let Some(mut all) = list(ListWorkflows::default()) else { return Vec::new() };
     // Too many to list at once: they are listed group by group.
     for group in std::mem::take(&mut all.groups) {
-        let narrow = match group.narrow_by.as_str() {
-            "tags" => ListWorkflows { tags: vec![group.name], ..ListWorkflows::default() },
-            _ => ListWorkflows { query: Some(group.name), ..ListWorkflows::default() },
+        let narrow = match group.narrow_by {
+            NarrowBy::Query => ListWorkflows { query: Some(group.name), ..ListWorkflows::default() },
+            NarrowBy::Tags => ListWorkflows { tags: vec![group.name], ..ListWorkflows::default() },
         };
         all.workflows.extend(list(narrow).into_iter().flat_map(|found| found.workflows));
         if all.workflows.len() >= PROMPTS_MAX {
@@ -145,7 +145,7 @@ pub(crate) fn get(
 
 fn unknown(execution: &dyn Execution, name: &str, folder: Option<String>) -> ErrorData {
     let known: Vec<String> = list(execution, folder).into_iter().map(|prompt| prompt.name).collect();
-    let name: String = clean(name).chars().take(80).collect();
+    let name = call::quoted_name(name);
     ErrorData::invalid_params(format!("unknown prompt `{name}`; the prompts are {}", known.join(", ")), None)
 }
 

@@ -3,8 +3,10 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
 use workrail_model::id::AccessTokenId;
 
 /// An agent waits for each answer; several agents with one token run some calls at once.
@@ -40,14 +42,20 @@ impl Allowance {
         self.last = now;
     }
 
-    fn take(&mut self) -> bool {
-        let is_left = self.left >= 1.0;
-        if is_left {
-            self.left -= 1.0;
+    /// Takes all of them, or none.
+    fn take(&mut self, count: u32, rate: Rate) -> Result<(), MustWait> {
+        let missing = f64::from(count) - self.left;
+        if missing > 0.0 {
+            return Err(MustWait(Duration::from_secs_f64(missing / rate.per_second)));
         }
-        is_left
+        self.left -= f64::from(count);
+        Ok(())
     }
 }
+
+/// How long until there is enough left, if nothing else is taken.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct MustWait(pub(crate) Duration);
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Quotas(Arc<Mutex<BTreeMap<AccessTokenId, Usage>>>);
@@ -78,12 +86,53 @@ impl Quotas {
             .entry(member)
             .or_insert_with(|| Usage { running: 0, allowance: Allowance::full(REQUESTS, now) });
         usage.allowance.refill(REQUESTS, now);
-        if usage.running >= AT_ONCE_MAX || !usage.allowance.take() {
+        if usage.running >= AT_ONCE_MAX || usage.allowance.take(1, REQUESTS).is_err() {
             return None;
         }
         usage.running += 1;
         Some(CountedRequest { quotas: self.clone(), member })
     }
+
+    /// Counts further calls of a request that is counted once.
+    fn take_more(&self, member: AccessTokenId, count: u32, now: Instant) -> Result<(), MustWait> {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // A member with a running request is not forgotten.
+        let Some(usage) = all.get_mut(&member) else { return Err(MustWait(Duration::ZERO)) };
+        usage.allowance.refill(REQUESTS, now);
+        usage.allowance.take(count, REQUESTS)
+    }
+}
+
+impl CountedRequest {
+    /// What the handler of the request counts with, if the request turns out to hold several messages.
+    pub(crate) fn batch_quota(&self) -> BatchQuota {
+        BatchQuota { quotas: self.quotas.clone(), member: self.member }
+    }
+}
+
+/// Counts the messages of a batch like requests, so that a batch is not a way around the rate.
+#[derive(Clone, Debug)]
+pub(crate) struct BatchQuota {
+    quotas: Quotas,
+    member: AccessTokenId,
+}
+
+impl BatchQuota {
+    /// Counts a batch whose request is counted once already.
+    pub(crate) fn take(&self, messages: usize, now: Instant) -> Result<(), MustWait> {
+        let more = u32::try_from(messages.saturating_sub(1)).unwrap_or(u32::MAX);
+        self.quotas.take_more(self.member, more, now)
+    }
+}
+
+/// The answer to a member who must wait.
+pub(crate) fn too_many_requests(wait: Duration) -> Response {
+    // A whole number of seconds, at least one.
+    let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
+    let retry_after = (header::RETRY_AFTER, HeaderValue::from(seconds.max(1)));
+    let reason = "Too Many Requests: this token has too many requests under way, or sent too many lately. Nothing was \
+                  recorded. Send the same call again in a moment.\n";
+    (StatusCode::TOO_MANY_REQUESTS, [retry_after], reason).into_response()
 }
 
 impl Drop for CountedRequest {
@@ -109,7 +158,7 @@ impl SessionQuotas {
         }
         let allowance = all.entry(member).or_insert_with(|| Allowance::full(NEW_SESSIONS, now));
         allowance.refill(NEW_SESSIONS, now);
-        allowance.take()
+        allowance.take(1, NEW_SESSIONS).is_ok()
     }
 }
 
@@ -118,6 +167,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::batch::MESSAGES_MAX;
 
     fn member(n: u8) -> AccessTokenId {
         AccessTokenId::from_bits([n; 10])
@@ -141,6 +191,40 @@ mod tests {
         let later = now + Duration::from_secs(1);
         let served = (0..1000).filter(|_| quotas.take(member(1), later).is_some()).count();
         assert_eq!(served, REQUESTS.per_second as usize);
+    }
+
+    /// Broke: a batch of 64 calls counted as one request.
+    #[test]
+    fn every_message_of_a_batch_counts() {
+        let (quotas, now) = (Quotas::default(), Instant::now());
+        let batch = |messages: usize, now: Instant| {
+            let request = quotas.take(member(1), now)?;
+            request.batch_quota().take(messages, now).is_ok().then_some(request)
+        };
+        let burst = REQUESTS.burst as usize;
+        let most = batch(MESSAGES_MAX, now).expect("the largest batch is within the burst");
+        assert!(batch(MESSAGES_MAX, now).is_none(), "two of them are not");
+        drop(most);
+        // A batch that is refused uses up one request, not as many as it has messages.
+        let served = (0..1000).filter(|_| quotas.take(member(1), now).is_some()).count();
+        assert_eq!(served, burst - MESSAGES_MAX - 1);
+        let later = now + Duration::from_secs(1);
+        assert!(batch(REQUESTS.per_second as usize + 1, later).is_none());
+        let later = later + Duration::from_secs(1);
+        assert!(batch(REQUESTS.per_second as usize, later).is_some());
+    }
+
+    #[test]
+    fn a_batch_that_must_wait_is_told_how_long() {
+        let (quotas, now) = (Quotas::default(), Instant::now());
+        let batch = || quotas.take(member(1), now).unwrap().batch_quota().take(MESSAGES_MAX, now);
+        assert_eq!(batch(), Ok(()));
+        // Of 120, 65 are taken, and the batch needs 63.
+        let Err(MustWait(wait)) = batch() else { panic!("two of them are too many") };
+        assert_eq!(wait, Duration::from_secs_f64((63.0 - 55.0) / REQUESTS.per_second));
+        for (wait, seconds) in [(wait, "1"), (Duration::from_millis(3150), "4"), (Duration::ZERO, "1")] {
+            assert_eq!(too_many_requests(wait).headers()[header::RETRY_AFTER], seconds);
+        }
     }
 
     #[test]

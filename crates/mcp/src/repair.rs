@@ -29,9 +29,9 @@ struct ArgumentCheck {
 
 /// Arguments that match the tool's schema.
 #[derive(Debug)]
-pub(crate) struct Fitted {
+pub(crate) struct FittedArguments {
     pub(crate) arguments: Map<String, Value>,
-    /// What the caller should know about them.
+    /// What was changed to make them match, for the caller.
     pub(crate) note: Option<String>,
 }
 
@@ -45,14 +45,17 @@ fn first_few(all: &[String]) -> String {
 }
 
 /// The arguments if they match the tool's schema; otherwise an error that shows how they would.
-pub(crate) fn checked(tool: ToolName, arguments: Map<String, Value>) -> Result<Fitted, Box<ErrorEnvelope>> {
+pub(crate) fn checked(
+    tool: ToolName,
+    arguments: Map<String, Value>,
+) -> Result<FittedArguments, Box<ErrorEnvelope>> {
     let schema = input_schema(tool);
     let mut check = ArgumentCheck { problems: Vec::new(), adjusted: Vec::new(), tool };
     let arguments = check.with_output_in_place(schema, arguments);
     let fitted = check.object("", schema, arguments);
     if check.problems.is_empty() {
         let note = (!check.adjusted.is_empty()).then(|| format!("{}.", first_few(&check.adjusted)));
-        return Ok(Fitted { arguments: fitted, note });
+        return Ok(FittedArguments { arguments: fitted, note });
     }
     let problems = first_few(&check.problems);
     let message = format!("Invalid arguments for {}: {problems}. Nothing was recorded.", check.tool);

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use workrail_engine::request::{ReadRun, Request, ResumeSession};
 use workrail_model::error::ErrorEnvelope;
 use workrail_model::read_run::ALL_STEPS;
+use workrail_model::text::clean;
 
 use crate::call::Execution;
 
@@ -83,7 +84,7 @@ fn of_run(candidate: &Value) -> Vec<Resource> {
     let resource = |path: String, what: &str| {
         Resource::new(format!("{PREFIX}{label}{path}"), format!("{label}{path}"))
             .with_title(format!("{label}: {what}"))
-            .with_description(goal.to_owned())
+            .with_description(clean(goal))
             .with_mime_type(MIME_TYPE)
     };
     let mut resources = vec![
@@ -121,13 +122,14 @@ pub(crate) fn read(execution: &dyn Execution, uri: &str) -> Result<ReadResourceR
     let address = ResourceAddress::parse(uri).ok_or_else(unknown)?;
     let answered = execution.answer(Request::ReadRun(address.request()));
     let reply = answered.map_err(|error| failed(&error, json!({ "uri": uri, "error": &*error })))?;
-    let text = reply.parts().join("\n\n");
+    // Goals, notes and artifacts are untrusted, as in a tool's result (G76).
+    let text = clean(&reply.parts().join("\n\n"));
     Ok(ReadResourceResult::new(vec![ResourceContents::text(text, uri).with_mime_type(MIME_TYPE)]))
 }
 
 /// A resource has no tool result to carry an error, so the error's data holds the envelope.
 fn failed(error: &ErrorEnvelope, data: Value) -> ErrorData {
-    let message = format!("{}: {} {}", error.code.as_str(), error.message, error.suggestion);
+    let message = clean(&format!("{}: {} {}", error.code.as_str(), error.message, error.suggestion));
     ErrorData::resource_not_found(message, Some(data))
 }
 

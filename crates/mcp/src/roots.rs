@@ -19,8 +19,15 @@ const ANSWER_WAIT: Duration = Duration::from_secs(2);
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ClientRoots {
-    /// `None`: not asked yet.
-    known: Arc<Mutex<Option<Option<String>>>>,
+    known: Arc<Mutex<RootsAnswer>>,
+}
+
+#[derive(Debug, Default)]
+enum RootsAnswer {
+    #[default]
+    NotAsked,
+    /// The path of the first folder, if the client has one.
+    First(Option<String>),
 }
 
 impl ClientRoots {
@@ -31,18 +38,18 @@ impl ClientRoots {
             return None;
         }
         let mut known = self.known.lock().await;
-        if let Some(known) = &*known {
-            return known.clone();
+        if let RootsAnswer::First(first) = &*known {
+            return first.clone();
         }
         let answered = timeout(ANSWER_WAIT, peer.list_roots()).await;
         let roots = answered.ok().and_then(Result::ok).map(|answer| answer.roots).unwrap_or_default();
         let first = roots.iter().find_map(|root| path_of(&root.uri));
-        *known = Some(first.clone());
+        *known = RootsAnswer::First(first.clone());
         first
     }
 
     pub(crate) async fn forget(&self) {
-        *self.known.lock().await = None;
+        *self.known.lock().await = RootsAnswer::NotAsked;
     }
 }
 

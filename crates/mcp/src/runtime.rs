@@ -25,8 +25,8 @@ fn builder() -> Builder {
     builder
 }
 
-/// A runtime with signals panics if it cannot open its files, so that is tried first: a few for its drivers, and some for the
-/// listener and the calls.
+/// A runtime with signals panics if it cannot open its files, so that is tried first: a few for its drivers, and some for
+/// the listener and the calls.
 pub fn check_open_files() -> io::Result<()> {
     const PAIRS: usize = 8;
     let opened: io::Result<Vec<_>> = (0..PAIRS).map(|_| UnixStream::pair()).collect();

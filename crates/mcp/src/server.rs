@@ -6,11 +6,12 @@ use rmcp::ErrorData;
 use rmcp::ServerHandler;
 use rmcp::model::{
     ArgumentInfo, CallToolRequestParams, CallToolResponse, CallToolResult, CompleteRequestParams,
-    CompleteResult, CustomRequest, CustomResult, DiscoverResult, ErrorCode, GetPromptRequestParams,
-    GetPromptResponse, Implementation, InputResponses, ListPromptsResult, ListResourceTemplatesRequestMethod,
-    ListResourceTemplatesResult, ListResourcesRequestMethod, ListResourcesResult, ListToolsResult,
-    MetaObject, PaginatedRequestParams, ReadResourceRequestMethod, ReadResourceRequestParams,
-    ReadResourceResponse, Reference, ResourcesCapability, ServerCapabilities, ServerConfig,
+    CompleteResult, CompletionInfo, CustomRequest, CustomResult, DiscoverResult, ErrorCode,
+    GetPromptRequestParams, GetPromptResponse, Implementation, InputResponses, ListPromptsResult,
+    ListResourceTemplatesRequestMethod, ListResourceTemplatesResult, ListResourcesRequestMethod,
+    ListResourcesResult, ListToolsResult, MetaObject, PaginatedRequestParams, ReadResourceRequestMethod,
+    ReadResourceRequestParams, ReadResourceResponse, Reference, ResourcesCapability, ServerCapabilities,
+    ServerConfig,
 };
 use rmcp::service::{NotificationContext, RequestContext, RoleServer};
 use serde_json::{Map, Value, json};
@@ -287,7 +288,8 @@ impl ServerHandler for Server {
         let Some(tool) = ToolName::parse(&request.name).filter(offered) else {
             let known: Vec<&str> = ToolName::ALL.into_iter().filter(offered).map(ToolName::as_str).collect();
             let known = known.join(", ");
-            let message = format!("unknown tool `{}`; the tools are {known}", request.name);
+            let name = call::quoted_name(&request.name);
+            let message = format!("unknown tool `{name}`; the tools are {known}");
             return Err(ErrorData::invalid_params(message, None));
         };
         let (arguments, era) = (request.arguments, Era::of(&context));
@@ -344,14 +346,16 @@ impl ServerHandler for Server {
         request: CompleteRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CompleteResult, ErrorData> {
-        let Reference::Prompt(prompt) = request.r#ref else { return Ok(CompleteResult::default()) };
-        let folder = self.roots.first(&context.peer).await.filter(|root| self.execution.is_folder(root));
-        let ArgumentInfo { name, value, .. } = request.argument;
-        let completion = self
-            .blocking(&context, move |execution| {
+        let completion = if let Reference::Prompt(prompt) = request.r#ref {
+            let folder = self.roots.first(&context.peer).await.filter(|root| self.execution.is_folder(root));
+            let ArgumentInfo { name, value, .. } = request.argument;
+            let complete = move |execution: &dyn Execution| {
                 prompts::complete(execution, &prompt.name, &name, &value, folder)
-            })
-            .await?;
+            };
+            self.blocking(&context, complete).await?
+        } else {
+            CompletionInfo::default()
+        };
         let mut result = CompleteResult::new(completion);
         Era::of(&context).add_server_info(&mut result.meta);
         Ok(result)
@@ -368,21 +372,25 @@ impl ServerHandler for Server {
         _request: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
-        match self.has_resources() {
-            true => self.blocking(&context, resources::list).await?,
-            false => Err(ErrorData::method_not_found::<ListResourcesRequestMethod>()),
+        if !self.has_resources() {
+            return Err(ErrorData::method_not_found::<ListResourcesRequestMethod>());
         }
+        let mut listed = self.blocking(&context, resources::list).await??;
+        Era::of(&context).add_server_info(&mut listed.meta);
+        Ok(listed)
     }
 
     async fn list_resource_templates(
         &self,
         _request: Option<PaginatedRequestParams>,
-        _context: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
-        match self.has_resources() {
-            true => Ok(resources::templates()),
-            false => Err(ErrorData::method_not_found::<ListResourceTemplatesRequestMethod>()),
+        if !self.has_resources() {
+            return Err(ErrorData::method_not_found::<ListResourceTemplatesRequestMethod>());
         }
+        let mut listed = resources::templates();
+        Era::of(&context).add_server_info(&mut listed.meta);
+        Ok(listed)
     }
 
     async fn read_resource(
@@ -393,7 +401,10 @@ impl ServerHandler for Server {
         if !self.has_resources() {
             return Err(ErrorData::method_not_found::<ReadResourceRequestMethod>());
         }
-        Ok(self.blocking(&context, move |execution| resources::read(execution, &request.uri)).await??.into())
+        let mut read =
+            self.blocking(&context, move |execution| resources::read(execution, &request.uri)).await??;
+        Era::of(&context).add_server_info(&mut read.meta);
+        Ok(read.into())
     }
 
     /// The SDK passes on here what it could not parse as a known method; one of our methods that arrives here has
@@ -411,7 +422,9 @@ impl ServerHandler for Server {
             "completion/complete" => "`ref` to a prompt and `argument` with `name` and `value`",
             "resources/read" if self.has_resources() => "`uri` as text",
             "initialize" if has_handshake => "`protocolVersion`, `capabilities` and `clientInfo`",
-            _ => return Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, request.method, None)),
+            method => {
+                return Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, call::quoted_name(method), None));
+            }
         };
         let message = format!("invalid parameters for {}: it takes {expected}", request.method);
         Err(ErrorData::invalid_params(message, None))

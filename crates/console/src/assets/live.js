@@ -109,9 +109,14 @@ function entitle(title) {
   document.title = `${title} · WorkRail`;
 }
 
+/** Where the page says whether it is live. */
+function liveState() {
+  return /** @type {HTMLElement | null} */ (document.querySelector("[data-live-state]"));
+}
+
 /** Shows whether the page is live. @param {string} text */
 function say(text) {
-  const state = document.querySelector("[data-live-state]");
+  const state = liveState();
   if (state && state.textContent !== text) state.textContent = text;
 }
 
@@ -121,7 +126,8 @@ async function failed() {
   source = null;
   const answer = await fetch("/assets/icon.svg", { method: "HEAD", cache: "no-store" }).catch(() => null);
   if (answer?.status === 401) {
-    say("The console was restarted: open the address that it printed.");
+    // Which console this is, and so how to get in again, is known where the page is made.
+    say(liveState()?.dataset.noAccess ?? "not connected");
     return;
   }
   say(answer?.ok && failures > 2 ? "not live: too many pages are open" : "not connected");

@@ -1,6 +1,8 @@
 // @ts-check
 // The path of a run: drag to move, `+`, `-` and `0` or the wheel with Ctrl to zoom. Arrow keys scroll it by themselves.
 
+import { areKeysOn } from "./keys.js";
+
 const STEP = 1.2;
 const SMALLEST = 0.2;
 const LARGEST = 3;
@@ -55,11 +57,15 @@ function drag(start) {
     box.scrollLeft = left - (event.clientX - start.clientX);
     box.scrollTop = top - (event.clientY - start.clientY);
   };
+  const swallow = (/** @type {Event} */ event) => event.preventDefault();
   const end = () => {
     document.removeEventListener("pointermove", move);
-    // A drag is not a click.
-    if (moved) box.addEventListener("click", (event) => event.preventDefault(), { capture: true, once: true });
-    setTimeout(() => box.classList.remove("dragged"));
+    // A drag is not a click; let go outside of the box, it makes none, and the next one counts.
+    if (moved) box.addEventListener("click", swallow, { capture: true });
+    setTimeout(() => {
+      box.classList.remove("dragged");
+      box.removeEventListener("click", swallow, { capture: true });
+    });
   };
   box.classList.add("dragged");
   document.addEventListener("pointermove", move);
@@ -82,6 +88,7 @@ document.addEventListener("wheel", (event) => {
 document.addEventListener("keydown", (event) => {
   const target = /** @type {HTMLElement} */ (event.target);
   if (event.ctrlKey || event.metaKey || event.altKey || target.closest("input, textarea, select, dialog")) return;
+  if (!areKeysOn()) return;
   const way = { "+": "in", "=": "in", "-": "out", 0: "reset" }[event.key];
   if (!way || !drawing()) return;
   change(way);

@@ -193,12 +193,12 @@ fn enrol_first(console: &Console) -> Markup {
 fn no_own_key(console: &Console) -> Markup {
     match console.use_cases.passkeys() {
         Ok(Ok(_)) => enrol_first(console),
-        Ok(Err(_)) | Err(_) => no_keys_believed(),
+        Ok(Err(_)) | Err(_) => damaged_log(),
     }
 }
 
 /// The message if only a passkey counts and the passkey log cannot be trusted.
-fn no_keys_believed() -> Markup {
+fn damaged_log() -> Markup {
     html! {
         p.warn {
             "Only a passkey counts here, and none is accepted: the passkey log is damaged. "
@@ -219,7 +219,7 @@ fn questions(console: &Console, run: RunId, waiting: &WaitingStep, from: &str) -
                 }
             }
             button.primary type="submit" { "Answer" }
-            @if waiting.asks_approval { p.meta { "The approval is asked for once this is answered." } }
+            @if waiting.asks_approval { p.meta { "You can approve once this is answered." } }
         }
     }
 }

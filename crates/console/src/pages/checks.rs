@@ -3,6 +3,7 @@
 use maud::{Markup, html};
 use workrail_model::text::clean;
 
+use super::attention::signing;
 use super::layout::token;
 use super::ticked;
 use crate::administration::{ChecksInfo, OfferedCheck};
@@ -25,7 +26,7 @@ pub(super) fn body(console: &Console, found: &ChecksInfo) -> Markup {
         @if has_new { (trust(console, found)) }
         @if !found.others.is_empty() { (others(console, found)) }
         p.meta {
-            (ticked("A run whose workflow changed since it started is trusted at a terminal, with `workrail trust --run LABEL`. "))
+            (ticked("If a run's workflow changed since it started, trust its checks at a terminal, with `workrail trust --run LABEL`. "))
             "What you trust is kept in " code { (clean(&found.file)) } "."
         }
     }
@@ -79,16 +80,15 @@ fn short(hash: &str) -> String {
 }
 
 fn trust(console: &Console, found: &ChecksInfo) -> Markup {
-    let keys = console.use_cases.passkeys();
-    let has_key = keys.is_ok_and(|keys| keys.is_ok_and(|keys| keys.has_any_of(console.passkey_owner())));
+    let signs = signing(console);
     html! {
         h2 { "Trust these commands" }
         p {
             "WorkRail runs exactly these commands, as you and without asking again. If a workflow, a command, its program or \
              its folder changes, you are asked again. An agent can change the code that they run."
         }
-        @if has_key {
-            form.filters method="post" action="/settings/checks/trust" data-passkey="sign" {
+        @if signs.is_some() {
+            form.filters method="post" action="/settings/checks/trust" data-passkey=[signs] {
                 (token(console.form_token()))
                 input type="hidden" name=(SHOWN_CHECKS) value=(found.digest);
                 button.primary type="submit" { "Trust with a passkey" }

@@ -1,8 +1,9 @@
 //! Two branches, attempts or runs side by side; and what a run can be compared with.
 
 use maud::{Markup, html};
+use workrail_engine::compare::words::{self, ComparedFact};
 use workrail_engine::compare::{
-    ArtifactComparison, Comparison, DiffLine, Difference, FieldDifference, Side, StepComparison, words,
+    ArtifactComparison, Comparison, DiffLine, Difference, FieldDifference, Side, StepComparison,
 };
 use workrail_engine::html::{class_of_difference, table};
 use workrail_engine::report::RunReport;
@@ -51,11 +52,11 @@ fn sides(found: &Comparison, a: &ComparedRef, b: &ComparedRef) -> Markup {
             table.stacks.sides {
                 thead { tr { th { span.hidden { "What" } } th { "A" } th { "B" } } }
                 tbody {
-                    @for (name, a, b) in words::facts(found) {
+                    @for (fact, a, b) in words::facts(found) {
                         tr.different[a != b] {
-                            th scope="row" { (name) }
-                            td data-column="A" { @if name == "run" { a href=(link(&found.a)) { (clean(&a)) } } @else { (clean(&a)) } }
-                            td data-column="B" { @if name == "run" { a href=(link(&found.b)) { (clean(&b)) } } @else { (clean(&b)) } }
+                            th scope="row" { (fact.as_str()) }
+                            td data-column="A" { @if fact == ComparedFact::Run { a href=(link(&found.a)) { (clean(&a)) } } @else { (clean(&a)) } }
+                            td data-column="B" { @if fact == ComparedFact::Run { a href=(link(&found.b)) { (clean(&b)) } } @else { (clean(&b)) } }
                         }
                     }
                 }
@@ -136,6 +137,7 @@ pub(super) fn lines(lines: &[DiffLine], label: &str, (a, b): (&'static str, &'st
                         DiffLine::NotCompared { lines } => {
                             (line("skipped", "", "", &format!("{} not compared", counted(*lines, "further line is", "further lines are"))))
                         }
+                        DiffLine::OnlyLineEnds => (line("skipped", "", "", "only line ends differ")),
                     }
                 }
             }

@@ -267,7 +267,7 @@ fn reviewed(editor: &WorkflowEditor, review: &Review) -> Markup {
         @if let Some(save_problem) = &review.save_problem { (not_saved(save_problem)) }
         h2 { "What would be saved" }
         @if review.lines.is_empty() { p.quiet { "The text is the same as the file." } }
-        @else if review.lines.iter().all(|line| matches!(line, DiffLine::Skipped { .. })) {
+        @else if review.lines.contains(&DiffLine::OnlyLineEnds) {
             p.quiet { "Only line ends differ, or the end of the file." }
         } @else {
             p.quiet { "Lines with − are in the file, lines with + in your text." }

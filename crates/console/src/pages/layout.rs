@@ -120,9 +120,17 @@ pub(super) fn document(title: &str, frame: Frame<'_>, viewer: Viewer<'_>, body: 
     }
 }
 
+/// What an open page says when its visitor is not let in any more.
+fn no_access(viewer: Viewer<'_>) -> &'static str {
+    match viewer.member {
+        Some(_) => "Your login has ended: reload the page to log in again.",
+        None => "The console was restarted: open the address that it printed.",
+    }
+}
+
 fn tools(viewer: Viewer<'_>, address: &str) -> Markup {
     html! {
-        span.live data-live-state role="status" {}
+        span.live data-live-state data-no-access=(no_access(viewer)) role="status" {}
         @if address == "/" { button type="button" hidden data-notify { "Notify me" } }
         button.keys type="button" hidden data-with-script data-keys { kbd { "?" } " Keys" }
         @if let Some(member) = viewer.member {

@@ -16,8 +16,10 @@ pub(super) fn body(console: &Console) -> EngineResult<Markup> {
         Err(damage) => html! {
             div.banner {
                 strong { "The passkey log is damaged. " }
-                (ticked(&format!("Damage: {damage}. No passkey is accepted until it is restored from a backup (`keys/passkeys.jsonl` in \
-                                   a data directory: `workrail store restore BACKUP`; a database: `pg_restore`) or discarded (`workrail store passkeys reset`).")))
+                (ticked(&format!("Damage: {damage}. No passkey is accepted until the log is restored from a backup: move the damaged file \
+                                   (`keys/passkeys.jsonl` or `keys/passkeys.head`) out of the data directory, then run \
+                                   `workrail store restore BACKUP`; restore a database with `pg_restore`. Without a backup, run \
+                                   `workrail store passkeys reset`: it revokes all passkeys and sets the damaged log aside.")))
             }
         },
     })

@@ -438,8 +438,10 @@ fn clients(found: &[ClientInfo]) -> Markup {
     let row = |client: &ClientInfo| {
         let state = match &client.state {
             ClientState::SetUp(command) => html! { span.good { "set up" } div.meta { (clean(command)) } },
-            ClientState::NotSetUp if client.is_found => html! { span.warn { "installed, not set up" } },
-            ClientState::NotSetUp => html! { span.quiet { "not installed" } },
+            ClientState::NotSetUp if client.is_found => {
+                html! { span.warn { "client installed, not set up" } }
+            }
+            ClientState::NotSetUp => html! { span.quiet { "client not installed" } },
             ClientState::Unreadable(problem) => html! { span.bad { (clean(problem)) } },
         };
         vec![

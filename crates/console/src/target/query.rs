@@ -6,7 +6,8 @@ use super::FormOutcome;
 
 /// A search is a few words.
 const WORDS_CHARS_MAX: usize = 200;
-/// The pairs of a query or a form, the first of each name.
+
+/// The pairs of a query or a form, in the order in which they were sent.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct QueryPairs(Vec<(String, String)>);
 
@@ -23,6 +24,7 @@ impl QueryPairs {
         Some(Self::parse(text))
     }
 
+    /// The first value of that name.
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
         self.0.iter().find(|(other, _)| other == name).map(|(_, value)| value.as_str())
     }
