@@ -24,6 +24,7 @@ pub mod remote_server;
 pub mod sources;
 pub mod store_password;
 pub mod terminal;
+mod timed_run;
 pub mod tls_files;
 mod tree;
 mod whole_file;

@@ -74,10 +74,17 @@ fn is_reaper(process: &Process) -> bool {
     process.id.process_id == 1 || REAPERS.contains(&process.name.as_str())
 }
 
+/// The process that started a process, or that has adopted it since; `None` if the process is gone.
+#[cfg(target_os = "linux")]
+pub(crate) fn parent_of(process_id: u32) -> Option<u32> {
+    process(process_id).map(|found| found.parent)
+}
+
 #[cfg(target_os = "linux")]
 fn process(process_id: u32) -> Option<Process> {
-    let stat = std::fs::read_to_string(format!("/proc/{process_id}/stat")).ok()?;
-    parsed(process_id, &stat)
+    let stat = std::fs::read(format!("/proc/{process_id}/stat")).ok()?;
+    // A name can be any bytes, and the kernel cuts a long one even within a character.
+    parsed(process_id, &String::from_utf8_lossy(&stat))
 }
 
 #[cfg(not(target_os = "linux"))]
@@ -112,6 +119,24 @@ mod tests {
         for bad in ["", "42", "42 (sh", "42 (sh) S", "42 (sh) S x 7"] {
             assert_eq!(parsed(42, bad), None, "{bad:?}");
         }
+    }
+
+    /// Broke: such a process had no parent, so what a check left behind under such a name was not ended.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_process_whose_name_is_not_utf8_has_a_parent() {
+        use std::ffi::OsStr;
+        use std::os::unix::ffi::OsStrExt as _;
+        use std::os::unix::process::CommandExt as _;
+
+        let folder = tempfile::tempdir().unwrap();
+        let program = folder.path().join(OsStr::from_bytes(b"sleep\xff"));
+        std::os::unix::fs::symlink("/bin/sleep", &program).unwrap();
+        let mut child = std::process::Command::new(&program).arg0("sleep").arg("600").spawn().unwrap();
+        let parent = parent_of(child.id());
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(parent, Some(std::process::id()));
     }
 
     #[cfg(target_os = "linux")]

@@ -2,9 +2,10 @@
 //! connections, and this only to an address that the user has put into a client's file.
 
 use std::io::{self, Read, Write};
-use std::net::{TcpStream, ToSocketAddrs as _};
-use std::sync::Arc;
-use std::time::Duration;
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs as _};
+use std::sync::{Arc, mpsc};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use rustls::crypto::ring;
 use rustls::pki_types::ServerName;
@@ -14,8 +15,12 @@ use workrail_model::name::PrincipalName;
 use workrail_model::public_url::{PublicUrl, Scheme};
 use workrail_model::team::Role;
 
-/// Time limit for each step.
-const WAIT: Duration = Duration::from_secs(5);
+/// Time limit for finding the addresses of a name.
+const LOOKUP_MAX: Duration = Duration::from_secs(5);
+/// Time limit for one attempt to connect; a name may have several addresses.
+const CONNECT_MAX: Duration = Duration::from_secs(5);
+/// Time limit for a whole request, from the lookup of the name to the end of the answer.
+const EXCHANGE_MAX: Duration = Duration::from_secs(10);
 /// Answers are short; anything beyond this is not read.
 const ANSWER_BYTES_MAX: u64 = 256 * 1024;
 
@@ -137,7 +142,7 @@ fn exchange(server: &PublicUrl, line: &str, headers: &str, body: &str) -> io::Re
         server.port(),
         body.len()
     );
-    let stream = connect(server)?;
+    let stream = connect(server, Instant::now() + EXCHANGE_MAX)?;
     let answer = match server.scheme() {
         Scheme::Http => answer(stream, &request)?,
         Scheme::Https => answer(StreamOwned::new(encryption(host)?, stream), &request)?,
@@ -148,20 +153,67 @@ fn exchange(server: &PublicUrl, line: &str, headers: &str, body: &str) -> io::Re
     Ok((status.ok_or_else(unreadable)?, body.to_owned()))
 }
 
-fn connect(server: &PublicUrl) -> io::Result<TcpStream> {
+fn connect(server: &PublicUrl, deadline: Instant) -> io::Result<TimedStream> {
     let host = server.host().trim_matches(['[', ']']);
     let mut last = io::Error::other("the name has no address");
-    for address in (host, server.port()).to_socket_addrs()? {
-        match TcpStream::connect_timeout(&address, WAIT) {
-            Ok(stream) => {
-                stream.set_read_timeout(Some(WAIT))?;
-                stream.set_write_timeout(Some(WAIT))?;
-                return Ok(stream);
-            }
+    for address in addresses(host, server.port())? {
+        match TcpStream::connect_timeout(&address, left(deadline)?.min(CONNECT_MAX)) {
+            Ok(stream) => return Ok(TimedStream { stream, deadline }),
             Err(error) => last = error,
         }
     }
     Err(last)
+}
+
+/// The system's lookup has no time limit that we could set, so it is left behind when it takes too long.
+fn addresses(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+    let (sender, found) = mpsc::channel();
+    let host = host.to_owned();
+    thread::Builder::new().spawn(move || {
+        let addresses = (host.as_str(), port).to_socket_addrs().map(Iterator::collect);
+        // The receiver may have stopped waiting.
+        let _ = sender.send(addresses);
+    })?;
+    found.recv_timeout(LOOKUP_MAX).map_err(|_| too_slow())?
+}
+
+/// A connection that is given up at its deadline, however slowly the other side sends.
+struct TimedStream {
+    stream: TcpStream,
+    deadline: Instant,
+}
+
+/// The time until a deadline; an error once it has passed.
+fn left(deadline: Instant) -> io::Result<Duration> {
+    let left = deadline.saturating_duration_since(Instant::now());
+    if left.is_zero() { Err(too_slow()) } else { Ok(left) }
+}
+
+fn too_slow() -> io::Error {
+    io::Error::new(io::ErrorKind::TimedOut, "it takes too long to answer")
+}
+
+/// The system reports the end of a time limit as a resource that is not available.
+fn named(error: io::Error) -> io::Error {
+    if error.kind() == io::ErrorKind::WouldBlock { too_slow() } else { error }
+}
+
+impl Read for TimedStream {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.stream.set_read_timeout(Some(left(self.deadline)?))?;
+        self.stream.read(buffer).map_err(named)
+    }
+}
+
+impl Write for TimedStream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.stream.set_write_timeout(Some(left(self.deadline)?))?;
+        self.stream.write(bytes).map_err(named)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.stream.flush()
+    }
 }
 
 fn encryption(host: &str) -> io::Result<ClientConnection> {
@@ -186,4 +238,32 @@ fn answer(mut stream: impl Read + Write, request: &str) -> io::Result<String> {
         Ok(_) | Err(_) => {}
     }
     Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    /// Broke: each read had five seconds of its own, so a byte every few seconds kept `doctor` waiting for days.
+    #[test]
+    fn an_answer_that_drips_is_given_up() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let server: PublicUrl = format!("http://{}", listener.local_addr().unwrap()).parse().unwrap();
+        let dripping = thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            // Until the other side has given up.
+            while stream.write_all(b"x").is_ok() {}
+        });
+        let mut stream = connect(&server, Instant::now() + Duration::from_millis(100)).unwrap();
+        let error = loop {
+            if let Err(error) = stream.read_exact(&mut [0]) {
+                break error;
+            }
+        };
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        drop(stream);
+        dripping.join().unwrap();
+    }
 }

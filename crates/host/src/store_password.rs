@@ -11,7 +11,7 @@ use crate::env_vars::{self, EnvVar};
 
 const BYTES_MAX: u64 = 4096;
 
-/// Why a named password could not be obtained. Never repeats a file's content.
+/// Why the password or the key could not be obtained. Never repeats a file's content.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StorePasswordError {
     #[error("the secret in the file `{path}` cannot be read: {detail}")]

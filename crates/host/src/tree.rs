@@ -143,7 +143,8 @@ pub(crate) fn run(root: &Utf8Path, off: &[String], arguments: &[&str]) -> Result
     let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
     let (sender, ended) = std::sync::mpsc::channel();
     if let Some(pipe) = child.stdout.take() {
-        std::thread::spawn(move || {
+        // Without a thread to spare the sender is dropped, and git counts as failed.
+        let _ = std::thread::Builder::new().spawn(move || {
             let mut printed = Vec::new();
             let _ = pipe.take(PRINTED_BYTES_MAX as u64 + 1).read_to_end(&mut printed);
             let _ = sender.send(printed);

@@ -279,6 +279,29 @@ fn two_processes_do_not_fetch_at_once() {
     assert!(mirror(&sources).sync().is_ok());
 }
 
+/// Broke: a pipe blocked the fetch for good, and a link was followed.
+#[test]
+fn a_pipe_or_a_link_in_the_place_of_the_lock_is_refused() {
+    let scene = Scene::new();
+    scene.write("a.json", "1").commit();
+    let sources = scene.sources(scene.source());
+    mirror(&sources).sync().unwrap();
+    let folder = fs::read_dir(scene.path("data/sources/git")).unwrap().next().unwrap().unwrap().path();
+    let lock = folder.join("lock");
+    let other = scene.path("other");
+    for obstacle in ["pipe", "link"] {
+        fs::remove_file(&lock).unwrap();
+        match obstacle {
+            "pipe" => assert!(Command::new("mkfifo").arg(&lock).status().unwrap().success()),
+            _ => symlink(&other, &lock).unwrap(),
+        }
+        let refused = mirror(&sources).sync();
+        assert!(matches!(refused, Err(SyncError::Failed(_))), "{obstacle}: {refused:?}");
+    }
+    assert!(!other.exists(), "the link was not followed");
+    assert_eq!(references(&sources), ["team/a.json"]);
+}
+
 fn contents(folder: &Path) -> Vec<PathBuf> {
     let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     files.filter(|path| path.extension().is_some_and(|own| own == "contents")).collect()

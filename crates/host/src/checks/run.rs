@@ -1,10 +1,11 @@
 //! Runs a trusted check under its supervisor: limited time, limited output, three environment variables (G122).
 
-use std::io::{Read, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use workrail_model::evidence::{ClippedOutput, Confinement, EndedProcess, ProcessEnding};
@@ -48,11 +49,18 @@ impl ReadyCheck for TrustedCheck {
             return Err(CheckRunError::Interrupted);
         }
         let not_started = |problem: String| CheckRunError::NotStarted(problem);
+        let job = serde_json::to_string(&self.job).map_err(|error| not_started(error.to_string()))?;
         let begun = Instant::now();
         let mut supervisor = self.spawn().map_err(|error| not_started(error.to_string()))?;
-        let (output, output_ended) = collected(supervisor.stdout.take());
-        let reports = report_of(supervisor.stderr.take());
-        let job = serde_json::to_string(&self.job).map_err(|error| not_started(error.to_string()))?;
+        let SupervisorPipes { output, output_ended, reports } = match SupervisorPipes::of(&mut supervisor) {
+            Ok(pipes) => pipes,
+            Err(error) => {
+                // It has no job yet, so nothing was started.
+                let _ = supervisor.kill();
+                let _ = supervisor.wait();
+                return Err(not_started(error.to_string()));
+            }
+        };
         // Kept open until the check should end. If the supervisor does not read it, it has ended, which is noticed
         // below.
         let mut held = supervisor.stdin.take();
@@ -91,7 +99,7 @@ impl ReadyCheck for TrustedCheck {
 }
 
 impl TrustedCheck {
-    fn spawn(&self) -> std::io::Result<Child> {
+    fn spawn(&self) -> io::Result<Child> {
         let mut command = Command::new(own_program()?);
         command.arg(ARGUMENT).env_clear();
         for name in VARIABLES {
@@ -134,39 +142,45 @@ impl TrustedCheck {
 }
 
 /// The running program itself, even if its file was replaced since it started.
-fn own_program() -> std::io::Result<std::path::PathBuf> {
+fn own_program() -> io::Result<std::path::PathBuf> {
     match cfg!(target_os = "linux") {
         true => Ok("/proc/self/exe".into()),
         false => std::env::current_exe(),
     }
 }
 
-/// Keeps the beginning and the end of the output, and signals when it ends.
-fn collected(pipe: Option<impl Read + Send + 'static>) -> (Arc<Mutex<ClippedOutput>>, Receiver<()>) {
-    let output = Arc::new(Mutex::new(ClippedOutput::default()));
-    let (finished, ended) = channel();
-    if let Some(mut pipe) = pipe {
-        let output = Arc::clone(&output);
-        std::thread::spawn(move || {
-            let mut chunk = vec![0; 64 * 1024];
-            while let Ok(count @ 1..) = pipe.read(&mut chunk) {
-                output.lock().unwrap_or_else(PoisonError::into_inner).push(&chunk[..count]);
-            }
-            let _ = finished.send(());
-        });
-    }
-    (output, ended)
+/// What a supervisor writes, read by threads.
+struct SupervisorPipes {
+    /// The beginning and the end of the check's output.
+    output: Arc<Mutex<ClippedOutput>>,
+    output_ended: Receiver<()>,
+    /// The supervisor's report when it ends.
+    reports: Receiver<String>,
 }
 
-/// The supervisor's report when it ends.
-fn report_of(pipe: Option<impl Read + Send + 'static>) -> Receiver<String> {
-    let (sender, report) = channel();
-    if let Some(pipe) = pipe {
-        std::thread::spawn(move || {
-            let mut text = String::new();
-            let _ = pipe.take(REPORT_BYTES_MAX).read_to_string(&mut text);
-            let _ = sender.send(text);
-        });
+impl SupervisorPipes {
+    /// Fails if the machine has no thread to spare.
+    fn of(supervisor: &mut Child) -> io::Result<Self> {
+        let output = Arc::new(Mutex::new(ClippedOutput::default()));
+        let (finished, output_ended) = channel();
+        if let Some(mut pipe) = supervisor.stdout.take() {
+            let output = Arc::clone(&output);
+            thread::Builder::new().spawn(move || {
+                let mut chunk = vec![0; 64 * 1024];
+                while let Ok(count @ 1..) = pipe.read(&mut chunk) {
+                    output.lock().unwrap_or_else(PoisonError::into_inner).push(&chunk[..count]);
+                }
+                let _ = finished.send(());
+            })?;
+        }
+        let (sender, reports) = channel();
+        if let Some(pipe) = supervisor.stderr.take() {
+            thread::Builder::new().spawn(move || {
+                let mut text = String::new();
+                let _ = pipe.take(REPORT_BYTES_MAX).read_to_string(&mut text);
+                let _ = sender.send(text);
+            })?;
+        }
+        Ok(Self { output, output_ended, reports })
     }
-    report
 }

@@ -16,6 +16,8 @@ use serde::{Deserialize, Serialize};
 use workrail_model::evidence::Confinement;
 
 use super::confine::kernel::confine;
+#[cfg(target_os = "linux")]
+use crate::processes;
 
 /// The argument that starts this program as a supervisor.
 pub(super) const ARGUMENT: &str = "__run-check";
@@ -150,15 +152,9 @@ fn end_orphans() {
 fn children() -> Vec<Pid> {
     let this_process = std::process::id();
     let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
-    let numbers = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
-    let is_child = |number: &i32| {
-        let stat = std::fs::read_to_string(format!("/proc/{number}/stat")).unwrap_or_default();
-        // After the name, which may contain spaces and parentheses: the state and the parent.
-        let parent =
-            stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(1)?.parse::<u32>().ok());
-        parent == Some(this_process)
-    };
-    numbers.filter(is_child).filter_map(Pid::from_raw).collect()
+    let numbers = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    let children = numbers.filter(|number| processes::parent_of(*number) == Some(this_process));
+    children.filter_map(|number| i32::try_from(number).ok().and_then(Pid::from_raw)).collect()
 }
 
 #[cfg(not(target_os = "linux"))]

@@ -1,8 +1,9 @@
 //! Runs hooks as their hosts do, and asks hosts whether they would run them.
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::process::{Child, Command, Stdio};
+use std::io::{BufRead, BufReader, Read as _, Write as _};
+use std::process::{Command, Stdio};
 use std::sync::mpsc;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use camino::Utf8Path;
@@ -10,14 +11,14 @@ use serde_json::{Value, json};
 
 use super::InstalledHook;
 use crate::machine;
+use crate::timed_run::{self, RunLimits, RunOutput};
 
-/// The time limit that the entries give a hook.
-const HOOK_MS_MAX: u64 = 10_000;
+/// The entries give a hook this time.
+const HOOK_LIMITS: RunLimits = RunLimits { ms: 10_000, printed_bytes: ANSWER_BYTES_MAX };
 /// Codex starts its server within this time.
 const CODEX_MS_MAX: u64 = 10_000;
-/// More than any hook's answer.
+/// More than any hook's or host's answer.
 const ANSWER_BYTES_MAX: u64 = 1024 * 1024;
-const POLL_MS: u64 = 5;
 
 /// The outcome of running a hook.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,7 +34,7 @@ pub fn try_hook(hook: &InstalledHook, folder: &Utf8Path) -> HookTrial {
     let mut command = Command::new("/bin/sh");
     command.arg("-c").arg(&hook.command).current_dir(folder);
     let begun = Instant::now();
-    match run(command, &event(hook, folder), HOOK_MS_MAX) {
+    match timed_run::run(command, event(hook, folder), HOOK_LIMITS) {
         Ok(output) => judged(hook, &output, u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX)),
         Err(why) => HookTrial::Fails { why },
     }
@@ -52,13 +53,7 @@ fn event(hook: &InstalledHook, folder: &Utf8Path) -> String {
     .to_string()
 }
 
-struct TrialOutput {
-    code: Option<i32>,
-    out: String,
-    err: String,
-}
-
-fn judged(hook: &InstalledHook, output: &TrialOutput, after_ms: u64) -> HookTrial {
+fn judged(hook: &InstalledHook, output: &RunOutput, after_ms: u64) -> HookTrial {
     let answer = output.out.trim();
     if let Some(why) = failure(output) {
         return HookTrial::Fails { why };
@@ -73,7 +68,7 @@ fn judged(hook: &InstalledHook, output: &TrialOutput, after_ms: u64) -> HookTria
 }
 
 /// Why a hook failed, by its exit status; the numbers are those used by every shell.
-fn failure(output: &TrialOutput) -> Option<String> {
+fn failure(output: &RunOutput) -> Option<String> {
     let message = output.err.trim().lines().next().unwrap_or_default();
     match output.code {
         Some(0) => None,
@@ -82,56 +77,6 @@ fn failure(output: &TrialOutput) -> Option<String> {
         Some(code) => Some(format!("it ended with exit code {code}: {message}")),
         None => Some("it was ended by a signal".to_owned()),
     }
-}
-
-fn run(mut command: Command, input: &str, limit_ms: u64) -> Result<TrialOutput, String> {
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().map_err(|error| error.to_string())?;
-    let input = input.to_owned();
-    if let Some(mut stdin) = child.stdin.take() {
-        // A hook that does not read its input closes the pipe; that is not an error.
-        std::thread::spawn(move || drop(stdin.write_all(input.as_bytes())));
-    }
-    let (out, err) = (heard(child.stdout.take()), heard(child.stderr.take()));
-    let code = ended(&mut child, limit_ms)?;
-    let wait = Duration::from_millis(limit_ms);
-    let text = |heard: mpsc::Receiver<String>| heard.recv_timeout(wait).unwrap_or_default();
-    Ok(TrialOutput { code, out: text(out), err: text(err) })
-}
-
-fn ended(child: &mut Child, limit_ms: u64) -> Result<Option<i32>, String> {
-    let limit = Instant::now() + Duration::from_millis(limit_ms);
-    loop {
-        match child.try_wait() {
-            Ok(Some(status)) => return Ok(status.code()),
-            Ok(None) if Instant::now() < limit => std::thread::sleep(Duration::from_millis(POLL_MS)),
-            Ok(None) => {
-                end(child);
-                return Err(format!("it did not end within {} seconds", limit_ms / 1000));
-            }
-            Err(error) => return Err(error.to_string()),
-        }
-    }
-}
-
-fn end(child: &mut Child) {
-    // It may already have ended.
-    let _ = child.kill();
-    let _ = child.wait();
-}
-
-/// Everything read from a pipe, on a separate thread.
-fn heard<R: Read + Send + 'static>(pipe: Option<R>) -> mpsc::Receiver<String> {
-    let (sender, receiver) = mpsc::channel();
-    std::thread::spawn(move || {
-        let mut bytes = Vec::new();
-        if let Some(pipe) = pipe {
-            let _ = pipe.take(ANSWER_BYTES_MAX).read_to_end(&mut bytes);
-        }
-        // The receiver may have stopped waiting.
-        let _ = sender.send(String::from_utf8_lossy(&bytes).into_owned());
-    });
-    receiver
 }
 
 /// Hook commands that Codex says it would skip; `None` if it could not be asked.
@@ -150,18 +95,20 @@ pub fn untrusted_by_codex(folder: &Utf8Path) -> Option<Vec<String>> {
     ];
     let text: String = calls.iter().map(|call| format!("{call}\n")).collect();
     let (sender, receiver) = mpsc::channel();
-    std::thread::spawn(move || {
+    let work = move || {
         let lines = BufReader::new(stdout.take(ANSWER_BYTES_MAX)).lines().map_while(Result::ok);
         let mut answers = lines.filter_map(|line| serde_json::from_str::<Value>(&line).ok());
         // The receiver may have stopped waiting.
         let _ = sender.send(answers.find(|answer| answer["id"] == 2));
-    });
+    };
+    // Without a thread to spare the sender is dropped, and there is no answer.
+    let _ = thread::Builder::new().spawn(work);
     let asked = stdin.write_all(text.as_bytes());
     let answer = match asked {
         Ok(()) => receiver.recv_timeout(Duration::from_millis(CODEX_MS_MAX)).ok().flatten(),
         Err(_) => None,
     };
-    end(&mut child);
+    timed_run::end(&mut child);
     let found = answer?;
     let folders = found["result"]["data"].as_array()?;
     let hooks = folders.iter().filter_map(|folder| folder["hooks"].as_array()).flatten();

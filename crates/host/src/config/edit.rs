@@ -119,11 +119,7 @@ pub fn prepare(config_path: &ConfigPath) -> Result<(), ConfigError> {
         let default = key.default().map_or_else(|| "\"\"".to_owned(), |value| value.to_json().to_string());
         text.push_str(&format!("# {}\n# {name} = {default}\n", key.what()));
     }
-    let unwritable = |error: std::io::Error| {
-        let (path, detail) = (config_path.path.clone(), error.to_string());
-        ConfigError::Unwritable { path, detail }
-    };
-    whole_file::write(&config_path.path, &text).map_err(unwritable)
+    write(config_path, &text)
 }
 
 fn drop_if_empty(document: &mut DocumentMut, outer: &str) {
@@ -160,9 +156,12 @@ fn change(config_path: &ConfigPath, edit: impl FnOnce(&mut DocumentMut)) -> Resu
         return Ok(());
     }
     read::parse(config_path, &new)?;
-    let unwritable = |error: std::io::Error| {
+    write(config_path, &new)
+}
+
+fn write(config_path: &ConfigPath, text: &str) -> Result<(), ConfigError> {
+    whole_file::write(&config_path.path, text).map_err(|error| {
         let (path, detail) = (config_path.path.clone(), error.to_string());
         ConfigError::Unwritable { path, detail }
-    };
-    whole_file::write(&config_path.path, &new).map_err(unwritable)
+    })
 }

@@ -9,16 +9,16 @@ const REFETCH_AFTER_MIN: Duration = Duration::from_secs(60);
 /// Clocks are set and laptops sleep: check for due sources at least this often.
 const ASLEEP_MAX: Duration = Duration::from_secs(3600);
 
-/// Fetches what is due now, and continues to do so for as long as the process lives.
+/// Fetches what is due now, and continues to do so for as long as the process lives; `report` gets each outcome.
 pub fn refresh_in_background(
     mirrors: Vec<Mirror>,
-    tell: impl Fn(&Mirror, &Result<Synced, SyncError>) + Send + 'static,
+    report: impl Fn(&Mirror, &Result<Synced, SyncError>) + Send + 'static,
 ) {
     if mirrors.iter().all(|mirror| mirror.due_in().is_none()) {
         return;
     }
     let work = move || {
-        while let Some(wait) = round(&mirrors, &tell) {
+        while let Some(wait) = round(&mirrors, &report) {
             std::thread::sleep(wait.min(ASLEEP_MAX));
         }
     };
@@ -27,13 +27,13 @@ pub fn refresh_in_background(
 }
 
 /// Fetches what is due and returns the time until the next fetch; `None` if there is none.
-fn round(mirrors: &[Mirror], tell: &impl Fn(&Mirror, &Result<Synced, SyncError>)) -> Option<Duration> {
+fn round(mirrors: &[Mirror], report: &impl Fn(&Mirror, &Result<Synced, SyncError>)) -> Option<Duration> {
     let mut next: Option<Duration> = None;
     for mirror in mirrors {
         let Some(due) = mirror.due_in() else { continue };
         let wait = if due.is_zero() {
             let done = mirror.sync();
-            tell(mirror, &done);
+            report(mirror, &done);
             // If the failure could not be recorded, it must not be retried at once.
             mirror.due_in().map(|due| due.max(REFETCH_AFTER_MIN))
         } else {

@@ -16,8 +16,7 @@ mod program;
 mod record;
 mod tree;
 
-use std::fs::{DirBuilder, File, OpenOptions};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::fs::{File, TryLockError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use camino::{Utf8Path, Utf8PathBuf};
@@ -290,14 +289,12 @@ impl Mirror {
 
     fn lock(&self) -> Result<File, SyncError> {
         let failed = |error: std::io::Error| SyncError::Failed(format!("{}: {error}", self.root));
-        private_folder(&self.root).map_err(failed)?;
-        let mut options = OpenOptions::new();
-        let lock = options.create(true).truncate(false).write(true).mode(0o600).open(self.root.join("lock"));
-        let lock = lock.map_err(failed)?;
+        whole_file::create_private_folder(&self.root).map_err(failed)?;
+        let lock = bounded::open_lock(&self.root.join("lock")).map_err(failed)?;
         match lock.try_lock() {
             Ok(()) => Ok(lock),
-            Err(std::fs::TryLockError::WouldBlock) => Err(SyncError::Busy),
-            Err(std::fs::TryLockError::Error(error)) => Err(failed(error)),
+            Err(TryLockError::WouldBlock) => Err(SyncError::Busy),
+            Err(TryLockError::Error(error)) => Err(failed(error)),
         }
     }
 
@@ -413,10 +410,6 @@ impl Mirror {
             }
         }
     }
-}
-
-fn private_folder(path: &Utf8Path) -> std::io::Result<()> {
-    DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
 /// Git's blob id is an ideal stamp.

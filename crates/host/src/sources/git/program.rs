@@ -3,11 +3,12 @@
 //! No configuration except ours and the user's credential helpers; no hooks, prompts, submodules or working tree;
 //! limits on time, disk space and output. The whole process group ends with it.
 
-use std::io::{Read, Write as _};
+use std::io::{self, Read, Write as _};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use camino::{Utf8Path, Utf8PathBuf};
@@ -163,30 +164,27 @@ impl Git {
         let mut command = self.command(arguments);
         command.stdin(if input.is_some() { Stdio::piped() } else { Stdio::null() });
         let mut child = command.spawn().map_err(|error| {
-            if error.kind() == std::io::ErrorKind::NotFound {
+            if error.kind() == io::ErrorKind::NotFound {
                 GitFailure::NotInstalled
             } else {
                 GitFailure::Broken(error.to_string())
             }
         })?;
-        if let (Some(mut pipe), Some(bytes)) = (child.stdin.take(), input) {
-            // On its own thread: git answers while it reads. A git that ends early closes the pipe.
-            std::thread::spawn(move || drop(pipe.write_all(&bytes)));
-        }
-        let (finished, ended) = channel();
-        let stdout = child.stdout.take().map(|pipe| collect(pipe, caps.printed + 1, finished.clone()));
-        let stderr = child.stderr.take().map(|pipe| collect(pipe, STDERR_BYTES_MAX, finished));
+        let pipes = connect(&mut child, input, caps.printed + 1);
+        let GitPipes { stdout, stderr, ended } = pipes.map_err(|error| {
+            end(&mut child);
+            GitFailure::Broken(error.to_string())
+        })?;
         let status = watch(&mut child, caps)?;
         drained(&ended);
-        let printed = stdout.map(|buffer| taken(&buffer)).unwrap_or_default();
+        let printed = taken(&stdout);
         if printed.len() > caps.printed {
             return Err(GitFailure::TooMuch(caps.printed));
         }
         if status.success() {
             return Ok(printed);
         }
-        let errors = stderr.map(|buffer| taken(&buffer)).unwrap_or_default();
-        Err(GitFailure::Failed(reason(&errors)))
+        Err(GitFailure::Failed(reason(&taken(&stderr))))
     }
 }
 
@@ -212,7 +210,7 @@ fn watch(child: &mut Child, caps: &Caps) -> Result<ExitStatus, GitFailure> {
             end(child);
             return Err(GitFailure::TooLarge(*max));
         }
-        std::thread::sleep(GLANCE);
+        thread::sleep(GLANCE);
     }
 }
 
@@ -232,10 +230,39 @@ pub(super) fn disk_bytes(folder: &Utf8Path) -> u64 {
 
 type OutputBuffer = Arc<Mutex<Vec<u8>>>;
 
-fn collect(mut pipe: impl Read + Send + 'static, max: usize, finished: Sender<()>) -> OutputBuffer {
-    let buffer = OutputBuffer::default();
-    let filled = Arc::clone(&buffer);
-    std::thread::spawn(move || {
+/// What git prints, read by threads.
+struct GitPipes {
+    stdout: OutputBuffer,
+    stderr: OutputBuffer,
+    /// Gets a message from each that has ended.
+    ended: Receiver<()>,
+}
+
+/// Connects a git that was just started. Fails if the machine has no thread to spare.
+fn connect(child: &mut Child, input: Option<Vec<u8>>, printed_max: usize) -> io::Result<GitPipes> {
+    if let (Some(mut pipe), Some(bytes)) = (child.stdin.take(), input) {
+        // On its own thread: git answers while it reads. A git that ends early closes the pipe.
+        thread::Builder::new().spawn(move || drop(pipe.write_all(&bytes)))?;
+    }
+    let (finished, ended) = channel();
+    let (stdout, stderr) = (OutputBuffer::default(), OutputBuffer::default());
+    if let Some(pipe) = child.stdout.take() {
+        collect(pipe, printed_max, &stdout, finished.clone())?;
+    }
+    if let Some(pipe) = child.stderr.take() {
+        collect(pipe, STDERR_BYTES_MAX, &stderr, finished)?;
+    }
+    Ok(GitPipes { stdout, stderr, ended })
+}
+
+fn collect(
+    mut pipe: impl Read + Send + 'static,
+    max: usize,
+    buffer: &OutputBuffer,
+    finished: Sender<()>,
+) -> io::Result<()> {
+    let filled = Arc::clone(buffer);
+    let work = move || {
         let mut chunk = vec![0; 64 * 1024];
         while let Ok(read) = pipe.read(&mut chunk) {
             let mut buffer = filled.lock().unwrap_or_else(PoisonError::into_inner);
@@ -247,8 +274,8 @@ fn collect(mut pipe: impl Read + Send + 'static, max: usize, finished: Sender<()
             }
         }
         let _ = finished.send(());
-    });
-    buffer
+    };
+    thread::Builder::new().spawn(work).map(|_| ())
 }
 
 fn drained(ended: &Receiver<()>) {
