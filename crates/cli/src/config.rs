@@ -217,7 +217,7 @@ pub(crate) fn change(key: Key, value: Option<&str>) -> Result<ConfigPath, Failur
 
 fn set(text: &str, value: Option<&str>, format: Format) -> Result<(), Failure> {
     let key = key(text)?;
-    allow(&config_path()?, key, read(key, value)?.or_else(|| key.default()).as_ref())?;
+    confirm_weakening(&config_path()?, key, read(key, value)?.or_else(|| key.default()).as_ref())?;
     let config_path = change(key, value)?;
     let effective =
         config::load(Some(&config_path), settings::named_store()).map_err(|error| unusable(&error))?;
@@ -278,7 +278,11 @@ fn weakens(before: &Settings, key: Key, wanted: Option<&SettingValue>) -> Option
 }
 
 /// A change that gives agents more autonomy must be confirmed, as approving is (G63).
-fn allow(config_path: &ConfigPath, key: Key, wanted: Option<&SettingValue>) -> Result<(), Failure> {
+fn confirm_weakening(
+    config_path: &ConfigPath,
+    key: Key,
+    wanted: Option<&SettingValue>,
+) -> Result<(), Failure> {
     // An unreadable file has nothing to compare with, and the next step refuses it.
     let Ok(before) = config::load_file(config_path) else { return Ok(()) };
     let asked = |what: &str, way: &str| {

@@ -31,7 +31,8 @@ pub(crate) fn typed(confirmation: UserConfirmation, prompt: &str, answers: &[Str
                 .to_owned(),
         ));
     }
-    output::line(prompt);
+    // Not on standard output, which may be a pipe or expect JSON.
+    output::notice(prompt);
     let mut typed = String::new();
     stdin().lock().read_line(&mut typed).map_err(|error| Failure::Environment(error.to_string()))?;
     match answers.iter().any(|answer| answer == typed.trim()) {

@@ -1,13 +1,14 @@
 //! `workrail hook`: reads a host's JSON, answers in the host's JSON, and never blocks the host (G108).
 //!
 //! Whatever goes wrong, the answer is an empty object and the exit code 0: an unknown event, no input, a broken or
-//! busy store, a panic, or work that takes too long. Nothing is logged, because the input is the content of a chat.
+//! busy store, a panic, or work that takes too long. Only a refusal that needs no run is given even then (G109). Nothing
+//! is logged, because the input is the content of a chat.
 
 use std::io::{self, IsTerminal as _, Read as _};
 use std::process::ExitCode;
-use std::sync::mpsc;
+use std::sync::mpsc::{self, Sender};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use workrail_core::hook::{HookEvent, HookEventKind, HookReply, ToolUse, hosts, without_run};
@@ -40,19 +41,27 @@ pub(crate) fn asked() -> Option<(String, String)> {
 pub(crate) fn run(host: String, event: String) -> ExitCode {
     // A panic message would end up in the host's log.
     std::panic::set_hook(Box::new(|_| {}));
+    let deadline = Instant::now() + ANSWER_MAX;
     let (sender, receiver) = mpsc::channel();
     let work = move || {
-        // After the deadline there is no receiver.
-        let _ = sender.send(answer(&host, &event));
+        if let Some(answer) = answer(&host, &event, &sender) {
+            // After the deadline there is no receiver.
+            let _ = sender.send(answer);
+        }
     };
-    let started = thread::Builder::new().spawn(work);
-    // Late, panicked or not started: the process ends, and the work with it.
-    let answered = started.ok().and_then(|_| receiver.recv_timeout(ANSWER_MAX).ok()).flatten();
+    // If it cannot be started, the sender is dropped with it.
+    let _ = thread::Builder::new().spawn(work);
+    // The last answer counts. Late, panicked or not started: the process ends, and the work with it.
+    let mut answered = None;
+    while let Ok(answer) = receiver.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+        answered = Some(answer);
+    }
     output::for_host(answered.as_deref().unwrap_or(NOTHING));
     ExitCode::SUCCESS
 }
 
-fn answer(host: &str, event: &str) -> Option<String> {
+/// The answer, unless it was sent to `early` because it depends on nothing that may be slow.
+fn answer(host: &str, event: &str, early: &Sender<String>) -> Option<String> {
     let host = HostName::parse(host);
     if (host, event) == (Some(HostName::Opencode), PLUGIN) {
         let program = std::env::current_exe().ok()?;
@@ -64,9 +73,11 @@ fn answer(host: &str, event: &str) -> Option<String> {
     let happened = in_repository(hosts::read(host, event, &input)?)?;
     let reply = match without_run(&happened) {
         Some(reply @ HookReply::Deny { .. }) => {
+            // First: a store that takes too long must not turn a refusal into permission (G109).
+            let _ = early.send(hosts::write(host, event, &reply).to_string());
             // The attempt is evidence if the chat works on a run.
             let _ = about_run(&happened);
-            reply
+            return None;
         }
         Some(reply) => reply,
         None => about_run(&happened)?,

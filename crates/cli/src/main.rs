@@ -130,8 +130,8 @@ enum Command {
     },
     /// Handle a hook of an agent's host: reads JSON from standard input and prints the answer
     #[command(
-        after_help = "Hosts call this themselves once `workrail install` has configured them. It exits with 0 and \
-                            prints `{}` when there is nothing to report or an error occurs.\n\nHOST: claude-code, codex, \
+        after_help = "Hosts call this themselves once `workrail install` has configured them. It always exits with \
+                            0, and prints `{}` when there is nothing to report or an error occurs.\n\nHOST: claude-code, codex, \
                             copilot, vscode, gemini, cursor, opencode. EVENT: as the host calls it. `workrail hook \
                             opencode plugin` prints the plugin for opencode.\n\nExample: workrail hook claude-code \
                             Stop"
@@ -159,7 +159,7 @@ enum Command {
                             Examples:\n  workrail mcp\n  workrail mcp --http 127.0.0.1:8765"
     )]
     Mcp {
-        /// Serve Streamable HTTP at http://ADDRESS/mcp instead. Loopback only; port 0 picks a free port.
+        /// Serve Streamable HTTP at http://127.0.0.1:PORT/mcp instead. Loopback only; port 0 picks a free port.
         #[arg(long, value_name = "127.0.0.1:PORT")]
         http: Option<LoopbackAddress>,
         /// Serve HTTP without a secret. Every user and program on this machine can then read goals, notes and tokens,

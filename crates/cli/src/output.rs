@@ -257,8 +257,8 @@ fn write_all(text: &str) {
     }
 }
 
-/// A reader that closed the pipe, such as `head`, wanted no more to read: the command continues its work without output.
-/// Anything else is a failure, such as a full disk.
+/// A reader that closed the pipe, such as `head`, wanted no more to read: the command continues its work without
+/// output. Anything else is a failure, such as a full disk.
 fn failed(cause: &io::Error) {
     if cause.kind() == ErrorKind::BrokenPipe {
         IS_CLOSED.store(true, Ordering::Relaxed);

@@ -61,10 +61,7 @@ pub(crate) fn requester<S: Store>(
 
 /// Whether this process descends from the program that runs an agent, and that program. Refused if the settings say
 /// so.
-pub(crate) fn descent<S: Store>(
-    engine: &Engine<S>,
-    what: &str,
-) -> Result<(Requester, Option<String>), Failure> {
+fn descent<S: Store>(engine: &Engine<S>, what: &str) -> Result<(Requester, Option<String>), Failure> {
     descent_among(engine, processes::ancestors(), |starter| {
         format!(
             "{what} is refused here: this terminal was started by {starter}. Use a terminal of your own. Nothing was \

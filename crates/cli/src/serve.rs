@@ -66,9 +66,7 @@ impl ServedEngine {
         let agent_location = AgentLocation::Remote { metrics, new_sessions: SessionQuotas::default() };
         Self { engine: self.engine.for_remote_agents(console), agent_location, ..self }
     }
-}
 
-impl ServedEngine {
     /// Refuses a new session to a member that started too many lately.
     fn check_quota(&self, request: &Request, now: Instant) -> Result<(), Box<ErrorEnvelope>> {
         match (&self.agent_location, self.engine.caller()) {

@@ -2,7 +2,7 @@
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Command, CommandFactory};
-use workrail_core::label::{RunLabel, spelled};
+use workrail_core::label::{RunLabel, normalised};
 
 struct CommandGroup {
     heading: &'static str,
@@ -102,7 +102,7 @@ fn wrong_command(error: &clap::Error, program: &Command, typed: &[String]) -> Ve
         return Vec::new();
     };
     let paths = full_paths_of(program, name);
-    if paths.is_empty() && RunLabel::parse(&spelled(name)).is_ok() {
+    if paths.is_empty() && RunLabel::parse(&normalised(name)).is_ok() {
         return vec![format!("workrail show {name}")];
     }
     let rest = arguments_after(typed, name);

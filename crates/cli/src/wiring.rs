@@ -96,7 +96,10 @@ fn connect(address: &DatabaseAddress) -> Result<PgStore, Failure> {
     let key = store_key(address.key_file()).map_err(|error| Failure::Environment(error.to_string()))?;
     PgStore::open(address, password.as_ref(), Box::new(OsEntropy))
         .map(|store| store.with_wrapping_key(key.map(WrappingKey::new)))
-        .map_err(|error| Failure::Environment(format!("The store at {address} cannot be used: {error}.")))
+        .map_err(|error| {
+            let what = format!("The store at {address} cannot be used: {error}.");
+            Failure::Environment(format!("{what}\n{}", error.fix()))
+        })
 }
 
 /// What kind of store the settings name.

@@ -198,6 +198,11 @@ fn a_batch_is_answered_by_one_array() {
     let noted = http.post(header, r#"[{"jsonrpc":"2.0","method":"notifications/initialized"}]"#);
     assert_eq!((noted.status, noted.body.as_str()), (202, ""));
     assert_eq!(http.post(header, "[]").status, 400);
+    // Broke: a request was not answered if the headers were wrong and an earlier element was answered.
+    let wrong =
+        http.post("MCP-Protocol-Version: 1999-01-01\r\n", r#"[7,{"jsonrpc":"2.0","id":1,"method":"ping"}]"#);
+    let answers = wrong.json();
+    assert_eq!((&answers[1]["id"], &answers[1]["error"]["code"]), (&json!(1), &json!(-32600)), "{answers}");
     assert!(http.end("TERM").success());
 }
 
@@ -218,8 +223,10 @@ fn media_types_are_case_insensitive_and_wildcards_are_accepted() {
             "POST /mcp HTTP/1.1\r\nHost: {{address}}\r\nContent-Type: {content_type}\r\n{accept}{}",
             http.authorization
         );
-        let answer = http.exchange(&head, message.as_bytes());
-        assert_eq!(answer.status, status, "{content_type} {accept}: {}", answer.body);
+        for body in [message.clone(), format!("[{message}]")] {
+            let answer = http.exchange(&head, body.as_bytes());
+            assert_eq!(answer.status, status, "{content_type} {accept}: {}", answer.body);
+        }
     }
     assert!(http.end("TERM").success());
 }
@@ -368,8 +375,14 @@ fn without_roots_a_call_without_a_folder_says_which_folder_was_used() {
 fn stateless_results_name_the_server_and_their_lifetime() {
     let home = new_home();
     let mut server = Piped::start(&home);
+    let started = server.ask(&stateless(1, "tools/call", start_call(1)["params"].clone()));
+    let label = &reply_data(&started["result"])["run"]["label"];
+    let run = json!({ "uri": format!("workrail://run/{}", label.as_str().unwrap()) });
     let get = json!({ "name": "wr.small_change", "arguments": {} });
     let complete = json!({ "ref": { "type": "ref/prompt", "name": "resume" }, "argument": { "name": "run", "value": "" } });
+    let complete_resource = json!({
+        "ref": { "type": "ref/resource", "uri": "workrail://run/{run}" }, "argument": { "name": "run", "value": "" },
+    });
     let list = json!({ "name": "list_workflows", "arguments": {} });
     for (method, params, ttl) in [
         ("server/discover", json!({}), Some(3_600_000)),
@@ -377,6 +390,10 @@ fn stateless_results_name_the_server_and_their_lifetime() {
         ("prompts/list", json!({}), Some(0)),
         ("prompts/get", get, None),
         ("completion/complete", complete, None),
+        ("completion/complete", complete_resource, None),
+        ("resources/list", json!({}), Some(0)),
+        ("resources/templates/list", json!({}), Some(0)),
+        ("resources/read", run, Some(0)),
         ("tools/call", list, None),
     ] {
         let answer = server.ask(&stateless(1, method, params));

@@ -4,6 +4,7 @@
 
 use std::fs;
 use std::io::Write as _;
+use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Stdio;
 
@@ -166,6 +167,20 @@ fn a_users_decision_is_refused_with_and_without_a_run() {
     let call = json!({ "tool_name": "Bash", "tool_input": { "command": "workrail show amber-falcon" } });
     assert_eq!(claude(&home, "PreToolUse", "chat", call), json!({}));
     assert!(!home.data().join("sessions").exists(), "a hook makes no store");
+}
+
+/// A refusal needs no run, so a store that does not answer in time does not turn it into permission (G109).
+#[test]
+fn a_users_decision_is_refused_while_the_store_does_not_answer() {
+    let home = home();
+    let (client, _) = started(&home, "chat");
+    client.close();
+    // The system accepts connections to it, and nobody answers on them.
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("postgres://agent@{}/none", silent.local_addr().unwrap());
+    let call = json!({ "tool_name": "Bash", "tool_input": { "command": "workrail approve amber-falcon" } });
+    let said = claude(&home.with("WORKRAIL_STORE", address), "PreToolUse", "chat", call);
+    assert_eq!(said["hookSpecificOutput"]["permissionDecision"], "deny");
 }
 
 /// A token that another store signed, or an invented one, binds nothing.

@@ -77,6 +77,31 @@ fn a_runs_record_is_listed_and_read_as_resources() {
     client.close();
 }
 
+/// What is read as a resource is as harmless as in a tool's result (G76).
+#[test]
+fn recorded_text_is_harmless_as_a_resource() {
+    let home = home();
+    let mut client = home.client();
+    let arguments = json!({ "workflowId": "team.flow", "goal": "red \u{1b}[31m goal" });
+    let started = client.call("start_workflow", arguments);
+    let output = json!({ "notesMarkdown": "A note that rings \u{7} and turns \u{202e} around." });
+    let next =
+        client.call("continue_workflow", json!({ "ackToken": started.string("ackToken"), "output": output }));
+    assert!(!next.is_error, "{}", next.text);
+    let base = format!("workrail://run/{}", next.label());
+    for part in ["", "/notes"] {
+        let shown = text(&mut client, &format!("{base}{part}"));
+        assert!(!shown.contains(['\u{1b}', '\u{7}', '\u{202e}']), "{shown:?}");
+    }
+    let listed = client.request("resources/list", json!({}));
+    let resources = listed["result"]["resources"].as_array().unwrap();
+    for resource in resources {
+        let description = resource["description"].as_str().unwrap();
+        assert!(!description.contains('\u{1b}'), "{description:?}");
+    }
+    client.close();
+}
+
 #[test]
 fn a_missing_resource_is_reported_and_reading_changes_nothing() {
     let home = home();

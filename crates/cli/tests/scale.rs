@@ -34,7 +34,7 @@ fn run(home: &Home, workflow: &str, goal: &str, steps: usize) -> ToolReply {
     let mut client = home.client();
     let mut reply = client.call("start_workflow", json!({ "workflowId": workflow, "goal": goal }));
     for number in 0..steps {
-        reply = client.call("continue_workflow", ack(&reply, &format!("note {number} about {goal}")));
+        reply = client.call("continue_workflow", reply.ack(&format!("note {number} about {goal}")));
         assert!(!reply.is_error, "{}", reply.text);
     }
     client.close();
@@ -63,10 +63,6 @@ fn session(reply: &ToolReply) -> String {
     reply.structured["run"]["sessionId"].as_str().unwrap().to_owned()
 }
 
-fn ack(reply: &ToolReply, notes: &str) -> Value {
-    json!({ "ackToken": reply.string("ackToken"), "output": { "notesMarkdown": notes } })
-}
-
 fn label(reply: &ToolReply) -> String {
     reply.structured["run"]["label"].as_str().unwrap().to_owned()
 }
@@ -79,7 +75,7 @@ fn a_server_indexes_what_it_recorded_while_it_waits_for_the_next_call() {
     let home = home();
     let mut client = home.client();
     let begun = client.call("start_workflow", json!({ "workflowId": "team.flow", "goal": "wait" }));
-    client.call("continue_workflow", ack(&begun, "the first step is done"));
+    client.call("continue_workflow", begun.ack("the first step is done"));
     let deadline = Instant::now() + WITHIN;
     // The index names the step at which a run continues.
     while !is_indexed(&home, "Step two") {
@@ -221,14 +217,14 @@ fn a_long_session_is_the_same_with_and_without_its_caches() {
     }
     // A new process advances from the caches, and another one without them.
     let mut client = home.client();
-    let advanced = client.call("continue_workflow", ack(&reply, "the next note"));
+    let advanced = client.call("continue_workflow", reply.ack("the next note"));
     assert!(!advanced.is_error, "{}", advanced.text);
     client.close();
     fs::remove_dir_all(&cache).unwrap();
     let mut client = home.client();
-    let replayed = client.call("continue_workflow", ack(&reply, "the next note"));
+    let replayed = client.call("continue_workflow", reply.ack("the next note"));
     assert_eq!(replayed.raw, advanced.raw, "a replay is the record");
-    let again = client.call("continue_workflow", ack(&advanced, "and one more"));
+    let again = client.call("continue_workflow", advanced.ack("and one more"));
     assert!(!again.is_error, "{}", again.text);
     client.close();
     assert_eq!(home.run(&["store", "verify"]).code, 0);

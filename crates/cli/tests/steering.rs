@@ -1,7 +1,5 @@
 //! What a user does at a terminal, and what the environment configures, through the real binary.
 
-#![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
-
 mod wording;
 
 use std::io::{BufRead as _, BufReader};
@@ -127,7 +125,7 @@ fn an_answer_without_a_value_is_asked_for() {
     let asked = home.typed(&["answer"], "release");
     assert_eq!(asked.code, 0, "{asked:?}");
     insta::assert_snapshot!(asked.out.replace(&label, "[run]"));
-    let events = recorded(&home, &label, "context_set");
+    let events = home.events(&label, "context_set");
     let answer = events.iter().find_map(|event| event["data"]["context"].get("targetBranch"));
     assert_eq!(answer, Some(&json!("release")), "{events:?}");
 }
@@ -164,20 +162,13 @@ fn a_mode_chosen_later_is_pending_and_then_applied() {
     let second = client.next(&first);
     assert_eq!(second.step(), "b");
     assert_eq!(second.structured["preferences"]["autonomy"], "full_auto_never_stop");
-    let changes = recorded(&home, &run, "preferences_changed");
+    let changes = home.events(&run, "preferences_changed");
     assert!(changes.iter().any(|change| change["data"]["source"] == "command_line"), "{changes:?}");
-}
-
-/// The events of one kind in the log of a run.
-fn recorded(home: &Home, run: &str, kind: &str) -> Vec<Value> {
-    let log = home.done(&["log", run, "--json"]).json();
-    let events = log["events"].as_array().unwrap().iter();
-    events.filter(|event| event["kind"] == kind).cloned().collect()
 }
 
 /// Whether the run's one approval is recorded as coming from below the program that runs the server.
 fn recorded_descent(home: &Home, run: &str) -> Value {
-    let decisions = recorded(home, run, "approval_recorded");
+    let decisions = home.events(run, "approval_recorded");
     assert_eq!(decisions.len(), 1, "{decisions:?}");
     decisions[0]["data"]["descendsFromServer"].clone()
 }
@@ -243,7 +234,7 @@ fn another_settings_file_does_not_disable_the_protection() {
     ] {
         assert_eq!(refused.code, 2, "{refused:?}");
     }
-    assert!(recorded(&home, &run, "approval_recorded").is_empty());
+    assert!(home.events(&run, "approval_recorded").is_empty());
 }
 
 #[test]

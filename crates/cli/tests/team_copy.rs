@@ -238,6 +238,28 @@ fn a_damaged_session_in_a_database_is_repaired() {
     advance(&mut client, &first, "the spout is cracked");
 }
 
+/// The page of STORE_CONTENT_DAMAGED says so: a folder of `store copy` restores what cannot be recomputed.
+#[test]
+fn content_that_a_database_lost_is_restored_from_a_copied_folder() {
+    let Some(team) = Team::new(PROGRAM) else { return };
+    let machine = team.machine();
+    let mut client = machine.client();
+    let first = start(&machine, &mut client, "mend the teapot");
+    advance(&mut client, &first, "the spout is cracked");
+    client.close();
+    let folder = machine.home().join("copy");
+    machine.done(&["store", "copy", &team.address(), folder.to_str().unwrap()]);
+    let contents = || team.cluster.count(&team.database, "SELECT count(*) FROM workrail.content");
+    let before = contents();
+    team.cluster.sql(&team.database, "DELETE FROM workrail.content WHERE kind = 'blob'");
+    assert!(contents() < before, "stored replies are blobs");
+    assert_eq!(machine.run(&["store", "verify"]).code, 1);
+    assert_eq!(machine.run(&["store", "repair", "--all", "--yes"]).code, 1, "they cannot be recomputed");
+    machine.done(&["store", "repair", "--all", "--from", folder.to_str().unwrap(), "--yes"]);
+    assert_eq!(contents(), before);
+    assert_eq!(machine.done(&["store", "verify", "--json"]).json()["counts"]["problems"], 0);
+}
+
 #[test]
 fn content_is_cleaned_up_and_purged_in_a_database() {
     const SECRET: &str = "hunter2-secret";

@@ -38,6 +38,30 @@ fn a_member_who_starts_too_many_sessions_has_to_wait() {
     server.end("TERM");
 }
 
+/// Broke: a batch of 64 calls counted as one request.
+#[test]
+fn the_messages_of_a_batch_count_as_requests() {
+    let home = home();
+    let server = serve(&home);
+    let token = access_token(&home, "wild", "agent");
+    let ping = |id: usize| json!({ "jsonrpc": "2.0", "id": id, "method": "ping" });
+    let batch = serde_json::Value::from((0..64).map(ping).collect::<Vec<_>>()).to_string();
+    let headers = format!("Authorization: Bearer {token}\r\nMCP-Protocol-Version: 2025-03-26\r\n");
+    let first = server.post(&headers, &batch);
+    assert_eq!((first.status, first.json().as_array().unwrap().len()), (200, 64), "{first:?}");
+    // Far more than a second's requests, in each of many seconds.
+    let refused =
+        (0..100).map(|_| server.post(&headers, &batch)).find(|answer| answer.status != 200).unwrap();
+    assert!(refused.status == 429 && refused.head.contains("retry-after: 1"), "{refused:?}");
+    assert!(refused.body.contains("Nothing was recorded."), "{refused:?}");
+    let metrics = "GET /metrics HTTP/1.1\r\nHost: {address}\r\n".to_owned()
+        + &format!("Authorization: Bearer {token}\r\n");
+    let counted =
+        std::iter::repeat_with(|| server.exchange(&metrics, b"")).find(|answer| answer.status == 200);
+    assert!(counted.unwrap().body.contains("workrail_refused_total{reason=\"quota\"}"));
+    server.end("TERM");
+}
+
 #[test]
 fn a_server_listens_on_a_host_name() {
     let home = home();

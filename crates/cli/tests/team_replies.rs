@@ -4,11 +4,10 @@
 
 mod wording;
 
-use std::process::Stdio;
-
 use serde_json::{Value, json};
 use workrail_testkit::home::Home;
 use workrail_testkit::mcp_client::reply_data;
+use workrail_testkit::team::{access_token, serve_with};
 use workrail_testkit::wire::{Http, stateless};
 
 use wording::assert_text;
@@ -33,15 +32,12 @@ impl Team {
             "id": "team.signed", "name": "Signed", "description": "Needs a passkey.", "version": "1.0.0",
             "steps": steps,
         }));
-        let url = format!("https://{HOST}");
-        let all = ["serve", "--listen", "127.0.0.1:0", "--public-url", &url, "--behind-proxy"];
-        let server = Http::of_command(home.command(&all).stdin(Stdio::null()));
+        let server = serve_with(&home, &["--public-url", &format!("https://{HOST}"), "--behind-proxy"]);
         Self { home, server }
     }
 
     fn token(&self, role: &str) -> String {
-        let made = self.home.done(&["team", "token", "create", role, "--role", role, "--json"]).json();
-        made["token"].as_str().unwrap().to_owned()
+        access_token(&self.home, role, role)
     }
 
     /// The result of a call.

@@ -5,28 +5,20 @@
 use std::collections::BTreeSet;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use serde_json::{Value, json};
 use workrail_model::tool::ToolName;
 use workrail_testkit::home::Home;
 use workrail_testkit::mcp_client::reply_data;
 use workrail_testkit::postgres::{Cluster, ROLE};
+use workrail_testkit::team::{secret, serve, serve_with, token};
 use workrail_testkit::wire::{Http, HttpResponse, initialize, stateless};
 
 const ROLES: [&str; 4] = ["viewer", "agent", "approver", "admin"];
 
 fn home() -> Home {
     Home::new(env!("CARGO_BIN_EXE_workrail"))
-}
-
-fn serve(home: &Home, arguments: &[&str]) -> Http {
-    let all = [&["serve", "--listen", "127.0.0.1:0"], arguments].concat();
-    Http::of_command(home.command(&all).stdin(Stdio::null()))
-}
-
-fn token(home: &Home, name: &str, role: &str) -> Value {
-    home.done(&["team", "token", "create", name, "--role", role, "--json"]).json()
 }
 
 /// Lets a token of a data directory expire in the past.
@@ -39,10 +31,6 @@ fn end_long_ago(home: &Home, token: &Value) {
         }
     }
     std::fs::write(&file, format!("{stored}\n")).unwrap();
-}
-
-fn secret(token: &Value) -> &str {
-    token["token"].as_str().unwrap()
 }
 
 /// One message with a token, on its own connection.
@@ -92,7 +80,7 @@ fn roles_of(tool: ToolName) -> &'static [&'static str] {
 #[test]
 fn the_role_table_of_tools() {
     let home = home().with("WORKRAIL_ENABLE_START_SESSION", "true");
-    let server = serve(&home, &[]);
+    let server = serve(&home);
     for role in ROLES {
         let made = token(&home, role, role);
         let listed = ask(&server, secret(&made), &stateless(1, "tools/list", json!({}))).json();
@@ -139,7 +127,7 @@ fn a_token_that_could_never_be_used_is_not_created() {
 #[test]
 fn only_a_valid_token_of_this_store_is_admitted() {
     let (home, elsewhere) = (home(), home());
-    let server = serve(&home, &[]);
+    let server = serve(&home);
     let (good, revoked) = (token(&home, "ada", "agent"), token(&home, "bob", "agent"));
     home.done(&["team", "token", "revoke", revoked["id"].as_str().unwrap()]);
     let expired = token(&home, "eve", "admin");
@@ -197,7 +185,7 @@ fn only_a_valid_token_of_this_store_is_admitted() {
 #[test]
 fn work_over_the_network_is_recorded_under_its_tokens_name() {
     let home = home();
-    let server = serve(&home, &[]);
+    let server = serve(&home);
     let made = token(&home, "ci-bot", "agent");
     let opened = ask(&server, secret(&made), &initialize(1, "2025-11-25")).json();
     assert_eq!(opened["result"]["protocolVersion"], "2025-11-25", "{opened}");
@@ -230,7 +218,7 @@ fn missing_evidence_leads_to_a_local_server() {
             "steps": [step("do", min)],
         }));
     }
-    let server = serve(&home, &[]);
+    let server = serve(&home);
     let made = token(&home, "ada", "agent");
     for min in ["observed", "checked"] {
         let begun =
@@ -251,7 +239,7 @@ fn missing_evidence_leads_to_a_local_server() {
 #[test]
 fn a_request_must_name_the_public_address_and_come_from_no_other_page() {
     let home = home();
-    let server = serve(&home, &["--public-url", "https://workrail.example.com", "--behind-proxy"]);
+    let server = serve_with(&home, &["--public-url", "https://workrail.example.com", "--behind-proxy"]);
     let made = token(&home, "ada", "agent");
     let message = stateless(1, "tools/list", json!({}));
     let body = message.to_string();
@@ -304,7 +292,7 @@ fn an_address_reachable_by_others_needs_encryption_and_a_name() {
 #[test]
 fn probes_need_no_token_but_metrics_do() {
     let home = home();
-    let server = serve(&home, &[]);
+    let server = serve(&home);
     let made = token(&home, "prometheus", "viewer");
     for probe in ["/healthz", "/readyz"] {
         assert_eq!(get(&server, probe, "").status, 200, "{probe}");
@@ -326,7 +314,7 @@ fn probes_need_no_token_but_metrics_do() {
 #[test]
 fn a_server_that_cannot_answer_says_why_and_when_to_ask_again() {
     let home = home();
-    let server = serve(&home, &[]);
+    let server = serve(&home);
     let made = token(&home, "ada", "agent");
     call(&server, secret(&made), "start_workflow", json!({ "workflowId": "wr.small_change" }));
     let file = |name: &str| home.data().join("keys").join(name);
@@ -345,7 +333,7 @@ fn a_server_that_cannot_answer_says_why_and_when_to_ask_again() {
 #[test]
 fn a_body_that_is_announced_as_too_long_is_not_waited_for() {
     let home = home();
-    let server = serve(&home, &[]);
+    let server = serve(&home);
     let made = token(&home, "ada", "agent");
     let mut stream = TcpStream::connect(&server.address).unwrap();
     write!(
@@ -366,7 +354,7 @@ fn a_body_that_is_announced_as_too_long_is_not_waited_for() {
 #[test]
 fn a_request_in_progress_is_answered_by_a_server_that_was_told_to_stop() {
     let home = home();
-    let mut server = serve(&home, &[]);
+    let mut server = serve(&home);
     let made = token(&home, "ada", "agent");
     let message = stateless(1, "tools/list", json!({}));
     let body = message.to_string();
@@ -406,12 +394,25 @@ fn a_server_without_its_database_ends_with_an_error() {
     insta::assert_snapshot!(ended.err.split(" (os error").next().unwrap());
 }
 
+/// Broke: the error and the fix gave the same advice.
+#[test]
+fn doctor_says_once_what_to_do_about_a_database_that_does_not_answer() {
+    let home = home().with("WORKRAIL_STORE", "postgres://agent@127.0.0.1:1/team");
+    let doctor = home.run(&["doctor", "--json"]).json();
+    let findings = doctor["findings"].as_array().unwrap().iter();
+    let of_store: Vec<&Value> = findings.filter(|finding| finding["area"] == "store").collect();
+    let [finding] = of_store[..] else { panic!("{of_store:?}") };
+    assert!(!finding["what"].as_str().unwrap().contains("password"), "{finding}");
+    let fix = "Check that the database is running, and that its address and the password are right.";
+    assert_eq!(finding["fix"], fix);
+}
+
 /// Two lengths, or a length and chunks, are how one request is smuggled in another: what follows is read as the body by
 /// a proxy, and as a request by the server.
 #[test]
 fn no_request_is_smuggled_in_another() {
     let home = home();
-    let server = serve(&home, &[]);
+    let server = serve(&home);
     let made = token(&home, "ada", "agent");
     let body = stateless(1, "tools/list", json!({})).to_string();
     // Needs no token, so it is answered wherever it is taken for a request.
@@ -463,7 +464,7 @@ fn servers_share_tokens_and_runs_and_tenants_do_not() {
     let database = cluster.database();
     let machine = |tenant: &str| home().with("WORKRAIL_STORE", cluster.address(&database, ROLE, tenant));
     let (one, two, others) = (machine("red"), machine("red"), machine("blue"));
-    let (first, second, foreign) = (serve(&one, &[]), serve(&two, &[]), serve(&others, &[]));
+    let (first, second, foreign) = (serve_with(&one, &[]), serve_with(&two, &[]), serve_with(&others, &[]));
     let made = token(&one, "ada", "agent");
     let started = call(&first, secret(&made), "start_workflow", json!({ "workflowId": "wr.small_change" }));
     let label = reply_data(&started["result"])["run"]["label"].clone();

@@ -176,6 +176,37 @@ fn a_password_is_used_and_never_shown() {
     assert_eq!(rows["runs"].as_array().map(Vec::len), Some(1), "{rows}");
 }
 
+/// docs/team.md says so: a server reads the file of the password when it starts.
+#[test]
+fn a_server_uses_a_changed_password_after_a_restart() {
+    let Some(cluster) = Cluster::start(&[]) else { return };
+    let database = cluster.database();
+    cluster.require_passwords();
+    let machine = Home::new(PROGRAM);
+    let file = machine.home().join("password");
+    let change_to = |password: &str| {
+        cluster.sql("postgres", &format!("ALTER ROLE {ROLE} PASSWORD '{password}'"));
+        machine.write(&file, password);
+        fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+    };
+    let address = format!("{}&password_file={}", cluster.address(&database, ROLE, "team"), file.display());
+    let machine = machine.with("WORKRAIL_STORE", address);
+    change_to("the-first");
+    let mut client = machine.client();
+    let first = start(&machine, &mut client, GOAL);
+    change_to("the-second");
+    let second = advance(&mut client, &first, "over the open connection");
+    cluster.sql(
+        "postgres",
+        &format!("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = '{ROLE}'"),
+    );
+    let call =
+        json!({ "ackToken": second.string("ackToken"), "output": { "notesMarkdown": "over a new one" } });
+    assert!(client.call("continue_workflow", call).is_error, "the server has the old password");
+    client.close();
+    advance(&mut machine.client(), &second, "after a restart");
+}
+
 /// One tenant's ack is signed with keys that another does not have, and names a session that it cannot see (G103).
 #[test]
 fn tokens_of_one_tenant_mean_nothing_in_another() {

@@ -7,13 +7,13 @@ use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpStream};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
-use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use tokio::net::TcpSocket;
 use workrail_testkit::home::Home;
 use workrail_testkit::postgres::{Cluster, ROLE};
 use workrail_testkit::skipped::skip;
+use workrail_testkit::team::serve_with;
 use workrail_testkit::tls::{Authority, ServerIdentity};
 use workrail_testkit::wire::Http;
 
@@ -52,8 +52,7 @@ impl Files {
 
 fn serve(home: &Home, files: &Files) -> Http {
     let (cert, key) = (files.path("cert.pem"), files.path("key.pem"));
-    let all = ["serve", "--listen", "127.0.0.1:0", "--tls-cert", &cert, "--tls-key", &key];
-    Http::of_command(home.command(&all).stdin(Stdio::null()))
+    serve_with(home, &["--tls-cert", &cert, "--tls-key", &key])
 }
 
 fn probe(server: &Http) -> String {

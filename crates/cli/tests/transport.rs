@@ -140,6 +140,26 @@ fn invalid_parameters_of_a_known_method_are_reported_as_such() {
     server.close();
 }
 
+/// Broke: an error repeated the whole name, up to 4 MB, with the control characters in it.
+#[test]
+fn an_unknown_name_is_quoted_short_and_clean() {
+    let home = new_home();
+    let mut server = Piped::start(&home);
+    server.open();
+    let long = format!("no\u{1b}[2J\n\n{}", "such".repeat(100_000));
+    for (method, params) in [
+        ("tools/call", json!({ "name": long, "arguments": {} })),
+        ("prompts/get", json!({ "name": long, "arguments": {} })),
+        (long.as_str(), json!({})),
+    ] {
+        let answer = server.ask(&json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params }));
+        let message = answer["error"]["message"].as_str().unwrap();
+        assert!(message.contains("suchsuch") && message.len() < 1000, "{message}");
+        assert!(!message.contains(|c: char| c.is_control()), "{message}");
+    }
+    server.close();
+}
+
 #[test]
 fn sixteen_calls_at_once_are_all_answered_and_leave_nothing_behind() {
     let home = new_home();

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-use serde_json::{Value, json};
+use serde_json::json;
 use workrail_testkit::folder::{entries, recorded};
 use workrail_testkit::home::Home;
 use workrail_testkit::mcp_client::{McpClient, ToolReply};
@@ -18,10 +18,6 @@ fn start(client: &mut McpClient) -> ToolReply {
     reply
 }
 
-fn ack(reply: &ToolReply, notes: &str) -> Value {
-    json!({ "ackToken": reply.string("ackToken"), "output": { "notesMarkdown": notes } })
-}
-
 #[test]
 fn a_run_from_start_to_completion() {
     let home = home();
@@ -30,7 +26,7 @@ fn a_run_from_start_to_completion() {
     let mut steps = Vec::new();
     while reply.structured["isComplete"] != true {
         steps.push(reply.step().as_str().unwrap().to_owned());
-        reply = client.call("continue_workflow", ack(&reply, "Did the work."));
+        reply = client.call("continue_workflow", reply.ack("Did the work."));
         assert!(!reply.is_error, "{}", reply.text);
     }
     assert_eq!(steps, ["understand", "change", "verify", "report"]);
@@ -58,7 +54,7 @@ fn a_run_stays_in_its_data_directory_and_off_the_network() {
     let mut client = home.server_in(tracer).unwrap();
     let mut reply = start(&mut client);
     while reply.structured["isComplete"] != true {
-        reply = client.call("continue_workflow", ack(&reply, "Did the work."));
+        reply = client.call("continue_workflow", reply.ack("Did the work."));
         assert!(!reply.is_error, "{}", reply.text);
     }
     client.until_indexed();
@@ -93,7 +89,7 @@ fn the_same_ack_returns_the_same_bytes_across_restart_and_kill() {
     let home = home();
     let mut client = home.client();
     let first = start(&mut client);
-    let call = ack(&first, "looked at it");
+    let call = first.ack("looked at it");
     let answer = client.call("continue_workflow", call.clone());
     client.until_indexed();
     let before = recorded(&home.data());
@@ -115,8 +111,8 @@ fn the_same_ack_with_another_payload_is_reported_and_offers_a_branch() {
     let home = home();
     let mut client = home.client();
     let first = start(&mut client);
-    let answer = client.call("continue_workflow", ack(&first, "one"));
-    let differs = client.call("continue_workflow", ack(&first, "two"));
+    let answer = client.call("continue_workflow", first.ack("one"));
+    let differs = client.call("continue_workflow", first.ack("two"));
     assert_eq!(differs.structured["warnings"][0]["code"], "REPLAY_INPUT_DIFFERS");
     assert_eq!(differs.structured["stateToken"], answer.structured["stateToken"]);
     let fork = json!({
@@ -134,7 +130,7 @@ fn rehydrating_changes_no_byte_of_the_data_directory() {
     let home = home();
     let mut client = home.client();
     let first = start(&mut client);
-    client.call("continue_workflow", ack(&first, "Did the work."));
+    client.call("continue_workflow", first.ack("Did the work."));
     client.until_indexed();
     let before = recorded(&home.data());
     for _ in 0..5 {
@@ -159,7 +155,7 @@ fn a_step_without_notes_is_blocked_and_its_retry_advances() {
     assert_eq!(blocked.structured["kind"], "blocked");
     assert_eq!(blocked.structured["blockers"][0]["code"], "MISSING_REQUIRED_NOTES");
     assert_eq!(client.call("continue_workflow", empty), blocked, "a blocked answer is replayed too");
-    let advanced = client.call("continue_workflow", ack(&blocked, "now with notes"));
+    let advanced = client.call("continue_workflow", blocked.ack("now with notes"));
     assert_eq!(advanced.step(), "change");
 }
 
@@ -169,12 +165,12 @@ fn rewinding_to_every_node_creates_branches_and_loses_nothing() {
     let mut client = home.client();
     let mut trunk = vec![start(&mut client)];
     for n in 0..3 {
-        let next = client.call("continue_workflow", ack(trunk.last().unwrap(), &format!("trunk {n}")));
+        let next = client.call("continue_workflow", trunk.last().unwrap().ack(&format!("trunk {n}")));
         trunk.push(next);
     }
     for (n, point) in trunk.iter().take(3).enumerate() {
         let again = client.call("continue_workflow", json!({ "stateToken": point.string("stateToken") }));
-        let branch = client.call("continue_workflow", ack(&again, &format!("branch {n}")));
+        let branch = client.call("continue_workflow", again.ack(&format!("branch {n}")));
         assert!(!branch.is_error, "{}", branch.text);
         assert_eq!(branch.step(), trunk[n + 1].step());
         assert_ne!(branch.structured["stateToken"], trunk[n + 1].structured["stateToken"]);
@@ -193,7 +189,7 @@ fn two_servers_share_one_session() {
     let mut reply = start(&mut one);
     for n in 0..4 {
         let client = if n % 2 == 0 { &mut two } else { &mut one };
-        reply = client.call("continue_workflow", ack(&reply, "Did the work."));
+        reply = client.call("continue_workflow", reply.ack("Did the work."));
         assert!(!reply.is_error, "{}", reply.text);
     }
     assert_eq!(reply.structured["isComplete"], true);

@@ -14,7 +14,9 @@ use std::io::Write as _;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
+use std::thread;
+use std::time::Duration;
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -25,6 +27,8 @@ use crate::mcp_client::McpClient;
 pub const NOBODY: u32 = 65_534;
 /// A command that takes longer is considered hung.
 const SECONDS_MAX: &str = "60";
+/// The same for a command at a terminal, which waits for its input to end.
+const TYPED_MAX: Duration = Duration::from_secs(120);
 /// The limit on a command's private memory; an idle server needs a few MB.
 const DATA_BYTES_MAX: u64 = 512 * 1024 * 1024;
 
@@ -65,8 +69,8 @@ fn as_nobody() -> Vec<String> {
     vec!["--reuid".to_owned(), id.clone(), "--regid".to_owned(), id, "--clear-groups".to_owned()]
 }
 
-/// The program, or a copy of it if the user cannot reach it: a checkout in root's own folder is closed to others. All tests of
-/// a build share the copy.
+/// The program, or a copy of it if the user cannot reach it: a checkout in root's own folder is closed to others. All
+/// tests of a build share the copy.
 fn reachable(program: &Path, user: User) -> PathBuf {
     let can_start = |path: &Path| {
         let mut asked = Command::new("setpriv");
@@ -98,6 +102,19 @@ pub struct CommandRun {
     pub code: i32,
     pub out: String,
     pub err: String,
+}
+
+/// Types a line, and reads what the terminal shows until the command ends.
+fn typed_into(mut terminal: Child, line: &str) -> CommandRun {
+    let mut keyboard = terminal.stdin.take().expect("stdin is piped");
+    writeln!(keyboard, "{line}").expect("the command reads");
+    let (sender, ended) = mpsc::channel();
+    // The receiver may have given up.
+    thread::spawn(move || drop(sender.send(terminal.wait_with_output())));
+    // At the end of its input, `script` waits for two seconds, so the keyboard stays until the command has ended.
+    let output = ended.recv_timeout(TYPED_MAX).expect("the command ends after one line");
+    drop(keyboard);
+    CommandRun::from_output(output.expect("the command can be waited for"))
 }
 
 impl CommandRun {
@@ -373,17 +390,33 @@ impl Home {
         ran
     }
 
+    /// The events of one kind in the log of a run, oldest first.
+    pub fn events(&self, run: &str, kind: &str) -> Vec<Value> {
+        let log = self.done(&["log", run, "--json"]).json();
+        let events = log["events"].as_array().expect("a log has events").iter();
+        events.filter(|event| event["kind"] == kind).cloned().collect()
+    }
+
     /// Runs a command at a terminal and types a line into it; the output is what the terminal showed.
     pub fn typed(&self, arguments: &[&str], line: &str) -> CommandRun {
-        let mut terminal = self.at_a_terminal(arguments);
-        let mut keyboard = terminal.stdin.take().expect("stdin is piped");
-        writeln!(keyboard, "{line}").expect("the command reads");
-        drop(keyboard);
-        CommandRun::from_output(terminal.wait_with_output().expect("the command ends"))
+        typed_into(self.at_a_terminal(arguments), line)
+    }
+
+    /// Like `typed`, with the command's standard output in a file: `err` is what the terminal shows.
+    pub fn typed_with_output_in_file(&self, arguments: &[&str], line: &str) -> CommandRun {
+        let file = self.home().join("output");
+        let terminal = self.at_a_terminal_with(arguments, &format!(" >'{}'", file.display()));
+        let shown = typed_into(terminal, line);
+        let out = fs::read_to_string(&file).expect("the shell made the file");
+        CommandRun { err: shown.out, out, ..shown }
     }
 
     /// Starts a command at a terminal: its keyboard is the child's standard input, its screen the standard output.
     pub fn at_a_terminal(&self, arguments: &[&str]) -> Child {
+        self.at_a_terminal_with(arguments, "")
+    }
+
+    fn at_a_terminal_with(&self, arguments: &[&str], redirections: &str) -> Child {
         let quoted = |word: &str| format!("'{}'", word.replace('\'', r"'\''"));
         let program = self.program.to_str().expect("the program's path is UTF-8");
         let words: Vec<String> = [program].iter().chain(arguments).map(|word| quoted(word)).collect();
@@ -394,7 +427,7 @@ impl Home {
         let options = ["env", "--default-signal=INT"].into_iter().chain(script);
         whole.extend(options.map(OsString::from));
         // `exec` replaces the shell, which would receive every Ctrl-C as well.
-        let line = format!("exec {}", words.join(" "));
+        let line = format!("exec {}{redirections}", words.join(" "));
         whole.extend([line, "/dev/null".to_owned()].map(OsString::from));
         let mut command = self.prepared(&whole);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());

@@ -23,5 +23,6 @@ pub mod skipped;
 pub mod standby;
 pub mod team;
 pub mod tls;
+pub mod tracing;
 pub mod volatile;
 pub mod wire;

@@ -278,6 +278,12 @@ pub fn reply_data(result: &Value) -> &Value {
     &result["_meta"][META_KEY]
 }
 
+/// The codes of the warnings in the data of a reply.
+pub fn warning_codes(reply: &Value) -> Vec<&str> {
+    let warnings = reply["warnings"].as_array().into_iter().flatten();
+    warnings.map(|warning| warning["code"].as_str().expect("a warning has a code")).collect()
+}
+
 impl ToolReply {
     /// Parses the line or body of a response.
     pub fn read(line: &str) -> Self {
@@ -307,6 +313,16 @@ impl ToolReply {
 
     pub fn step(&self) -> &Value {
         &self.structured["run"]["stepId"]
+    }
+
+    /// The arguments of `continue_workflow` that complete the step with these notes.
+    pub fn ack(&self, notes: &str) -> Value {
+        json!({ "ackToken": self.string("ackToken"), "output": { "notesMarkdown": notes } })
+    }
+
+    /// The codes of the reply's warnings.
+    pub fn warnings(&self) -> Vec<&str> {
+        warning_codes(&self.structured)
     }
 
     /// The label of the run.

@@ -1,10 +1,11 @@
-//! A socket between a store and its server that cuts the next connection that commits, removes the durability from
-//! every transaction, or makes the server look older.
+//! A socket between a store and its server that cuts the next connection that commits, fails over, removes the
+//! durability from every transaction, or makes the server look older.
 
 use std::io::{Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
@@ -14,6 +15,9 @@ use tempfile::TempDir;
 const SOCKET: &str = ".s.PGSQL.5432";
 /// The message of a simple query `COMMIT`.
 const COMMIT: &[u8] = b"Q\0\0\0\x0bCOMMIT\0";
+
+/// The last message of a client that closes its connection.
+const GOODBYE: &[u8] = b"X\0\0\0\x04";
 
 /// The setting of a transaction, and its sabotaged form of the same length.
 const DURABLE: &[u8] = b"'synchronous_commit', 'on'";
@@ -41,6 +45,16 @@ pub enum Cut {
 pub struct Proxy {
     folder: TempDir,
     armed: Arc<Mutex<Option<Cut>>>,
+    failover: Arc<Failover>,
+}
+
+/// What happened to the connections of a server that was replaced.
+#[derive(Debug, Default)]
+struct Failover {
+    /// How often the server was replaced.
+    count: AtomicUsize,
+    /// Connections to an earlier server that a client still used, and lost.
+    lost: AtomicUsize,
 }
 
 /// How the proxy changes the client's bytes.
@@ -62,20 +76,21 @@ impl Proxy {
     pub fn start_with(server: &Path, bytes: Bytes) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let listener = UnixListener::bind(folder.path().join(SOCKET)).expect("a socket");
-        let armed = Arc::new(Mutex::new(None));
-        let (server, shared): (PathBuf, _) = (server.join(SOCKET), Arc::clone(&armed));
+        let (armed, failover) = (Arc::new(Mutex::new(None)), Arc::<Failover>::default());
+        let (server, shared): (PathBuf, _) =
+            (server.join(SOCKET), (Arc::clone(&armed), Arc::clone(&failover)));
         // Ends with the process, as do the threads of its connections.
         thread::spawn(move || {
             for client in listener.incoming().map_while(Result::ok) {
-                let (server, armed) = (server.clone(), Arc::clone(&shared));
+                let (server, (armed, failover)) = (server.clone(), shared.clone());
                 thread::spawn(move || {
                     if let Ok(server) = UnixStream::connect(server) {
-                        serve(&client, &server, &armed, bytes);
+                        serve(&client, &server, &armed, &failover, bytes);
                     }
                 });
             }
         });
-        Self { folder, armed }
+        Self { folder, armed, failover }
     }
 
     /// The folder of the socket, as addresses name it.
@@ -87,10 +102,27 @@ impl Proxy {
     pub fn arm(&self, cut: Cut) {
         *self.armed.lock().expect("no holder of the lock panics") = Some(cut);
     }
+
+    /// Replaces the server: every connection that is open now is cut when its client uses it again.
+    pub fn fail_over(&self) {
+        self.failover.count.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// How many connections clients lost because they used them after the server was replaced.
+    pub fn lost(&self) -> usize {
+        self.failover.lost.load(Ordering::SeqCst)
+    }
 }
 
 /// Forwards bytes in both directions until one side ends or the connection is cut.
-fn serve(client: &UnixStream, server: &UnixStream, armed: &Mutex<Option<Cut>>, passed: Bytes) {
+fn serve(
+    client: &UnixStream,
+    server: &UnixStream,
+    armed: &Mutex<Option<Cut>>,
+    failover: &Failover,
+    passed: Bytes,
+) {
+    let connected_to = failover.count.load(Ordering::SeqCst);
     let hold_answers = Mutex::new(());
     thread::scope(|scope| {
         let answers = &hold_answers;
@@ -110,6 +142,11 @@ fn serve(client: &UnixStream, server: &UnixStream, armed: &Mutex<Option<Cut>>, p
         while let Ok(count @ 1..) = from.read(&mut buffer) {
             change(passed, &mut buffer[..count]);
             let bytes = &buffer[..count];
+            if failover.count.load(Ordering::SeqCst) != connected_to {
+                // A client that only says goodbye loses nothing.
+                failover.lost.fetch_add(usize::from(bytes != GOODBYE), Ordering::SeqCst);
+                break;
+            }
             if let Some(how) = takes(armed, bytes) {
                 // Held to the end: no more answers reach the client.
                 let _no_answers = hold_answers.lock().expect("no holder of the lock panics");

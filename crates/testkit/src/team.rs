@@ -56,8 +56,7 @@ pub fn start(machine: &Home, client: &mut McpClient, goal: &str) -> ToolReply {
 }
 
 pub fn advance(client: &mut McpClient, reply: &ToolReply, notes: &str) -> ToolReply {
-    let call = json!({ "ackToken": reply.string("ackToken"), "output": { "notesMarkdown": notes } });
-    let answer = client.call("continue_workflow", call);
+    let answer = client.call("continue_workflow", reply.ack(notes));
     assert!(!answer.is_error, "{}", answer.text);
     answer
 }
@@ -72,13 +71,28 @@ pub fn label_of(reply: &ToolReply) -> String {
 
 /// `workrail serve` on its own port.
 pub fn serve(home: &Home) -> Http {
-    Http::of_command(home.command(&["serve", "--listen", "127.0.0.1:0"]).stdin(Stdio::null()))
+    serve_with(home, &[])
+}
+
+/// The same with further arguments.
+pub fn serve_with(home: &Home, arguments: &[&str]) -> Http {
+    let all = [&["serve", "--listen", "127.0.0.1:0"], arguments].concat();
+    Http::of_command(home.command(&all).stdin(Stdio::null()))
+}
+
+/// A new access token, as the command describes it.
+pub fn token(home: &Home, name: &str, role: &str) -> Value {
+    home.done(&["team", "token", "create", name, "--role", role, "--json"]).json()
+}
+
+/// The secret of a token.
+pub fn secret(token: &Value) -> &str {
+    token["token"].as_str().unwrap()
 }
 
 /// The secret of a new access token.
 pub fn access_token(home: &Home, name: &str, role: &str) -> String {
-    let made = home.done(&["team", "token", "create", name, "--role", role, "--json"]).json();
-    made["token"].as_str().unwrap().to_owned()
+    secret(&token(home, name, role)).to_owned()
 }
 
 /// The headers and the body of a tool call in the stateless revision.

@@ -40,7 +40,7 @@ fn builtins_page() -> GeneratedFile {
         // Writing to a String cannot fail.
         write!(page, "\n## {heading}\n\n| id | {column} |\n| --- | --- |\n").expect("string write");
         for (id, text) in rows {
-            writeln!(page, "| `{id}` | {} |", text.replace('|', "\\|")).expect("string write");
+            writeln!(page, "| `{id}` | {} |", cell(&text)).expect("string write");
         }
     };
     section(

@@ -13,6 +13,7 @@ use workrail_core::discover::older_names;
 use workrail_host::sources::bundled;
 use workrail_model::compiled::CompiledWorkflow;
 
+use super::markdown::cell;
 use crate::generated_file::{GeneratedFile, MARK};
 
 pub(super) fn generated_files() -> Result<Vec<GeneratedFile>> {
@@ -93,8 +94,4 @@ fn page(workflows: &[CompiledWorkflow]) -> GeneratedFile {
         writeln!(page, "| `{old}` | `{new}` |").expect("string write");
     }
     GeneratedFile { path: "docs/reference/library.md".to_owned(), content: page }
-}
-
-fn cell(text: &str) -> String {
-    text.replace('|', "\\|")
 }

@@ -145,8 +145,9 @@ fn http_secret(findings: &mut DoctorFindings, opened: &Opened) {
 }
 
 fn passkeys(findings: &mut DoctorFindings, opened: &Opened) {
-    const FIX: &str = "workrail store restore BACKUP (pg_restore for a database), or discard the log: workrail store \
-                       passkeys reset; until then no passkey is accepted";
+    const FIX: &str = "move the damaged file (keys/passkeys.jsonl or keys/passkeys.head) out of the data directory, then: \
+                       workrail store restore BACKUP (a database: pg_restore). Without a backup: workrail store passkeys \
+                       reset, which revokes all passkeys and sets the damaged log aside. Until then no passkey is accepted";
     let part = part(opened);
     match opened.engine.passkeys() {
         Ok(Ok(keys)) => {

@@ -1,7 +1,10 @@
 //! The hooks in clients' files: each is run as its host would, and what would prevent that is reported.
+//!
+//! A repository that was only cloned must not run anything, so of a project's file only what `install` writes is run
+//! (G22, G112).
 
 use workrail_host::clients::{
-    Bases, Client, HookTrial, InstalledHook, SetupScope, hooks_off, installed_hooks, try_hook,
+    Bases, Client, HookTrial, InstalledHook, NAME, SetupScope, hooks_off, installed_hooks, try_hook,
     untrusted_by_codex,
 };
 
@@ -40,6 +43,16 @@ fn file(findings: &mut DoctorFindings, hooks: &[InstalledHook], bases: &Bases) {
     let mut slowest = 0;
     let mut is_well = true;
     for hook in hooks {
+        if !may_run(hook) {
+            is_well = false;
+            let (client, event, path) = (hook.client.title(), &hook.event, &hook.path);
+            let what = format!(
+                "{client}: the hook for {event} was not run: `install` writes no such command into a project's file \
+                 ({path})"
+            );
+            findings.warning(HOOKS, what, repair(hook));
+            continue;
+        }
         match try_hook(hook, &bases.project) {
             HookTrial::Runs { after_ms } => slowest = slowest.max(after_ms),
             HookTrial::Fails { why } => {
@@ -57,6 +70,19 @@ fn file(findings: &mut DoctorFindings, hooks: &[InstalledHook], bases: &Bases) {
             HOOKS,
             format!("{client}: all hooks answer ({count}), the slowest in {slowest} ms ({path})"),
         );
+    }
+}
+
+/// Everyone with push access can edit a project's file, and a shell runs whatever it says.
+fn may_run(hook: &InstalledHook) -> bool {
+    let is_plain = |word: &str| word.chars().all(|c| c.is_ascii_alphanumeric());
+    let words: Vec<&str> = hook.command.split(' ').collect();
+    match (hook.scope, words.as_slice()) {
+        (SetupScope::User, _) => true,
+        (SetupScope::Project, [program, "hook", host, event]) => {
+            *program == NAME && *host == hook.host && is_plain(event)
+        }
+        (SetupScope::Project, _) => false,
     }
 }
 

@@ -26,12 +26,12 @@ pub(crate) struct InstallArguments {
     /// Print what goes into each file instead of writing it, to be copied by hand.
     #[arg(long, conflicts_with_all = ["list", "dry_run", "http"])]
     pub(super) print: bool,
-    /// Connect to a running server at http://ADDRESS/mcp. A user file gets the secret; a project file names the
+    /// Connect to a running server at http://127.0.0.1:PORT/mcp. A user file gets the secret; a project file names the
     /// variable WORKRAIL_HTTP_TOKEN instead.
     #[arg(long, value_name = "127.0.0.1:PORT", conflicts_with = "list")]
     pub(super) http: Option<LoopbackAddress>,
-    /// Connect to a team's server at URL/mcp. The files name the variable WORKRAIL_TOKEN, which holds your token; the token
-    /// itself is in none of them. Hooks are left out: they need the store on this machine.
+    /// Connect to a team's server at https://HOST/mcp. The files name the variable WORKRAIL_TOKEN, which holds your token;
+    /// the token itself is in none of them. Hooks are left out: they need the store on this machine.
     #[arg(long, value_name = "https://HOST", conflicts_with_all = ["list", "http"])]
     pub(super) remote: Option<PublicUrl>,
 }

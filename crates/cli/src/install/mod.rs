@@ -126,10 +126,9 @@ fn set_up(arguments: &InstallArguments, format: Format) -> Result<(), Failure> {
     let secret = secret_for(arguments.http, &targets, selection.dry_run)?;
     let connection = match (arguments.http, &arguments.remote) {
         (None, None) => ConnectionMethod::Program,
-        (Some(address), _) => ConnectionMethod::Http {
-            url: format!("http://{}/mcp", address.socket_address()),
-            secret: secret.clone(),
-        },
+        (Some(address), _) => {
+            ConnectionMethod::Http { url: format!("http://{}/mcp", address.socket_address()), secret }
+        }
         (None, Some(url)) => remote(url, WithoutVariable::Refuse)?,
     };
     let setup = setup(connection);
@@ -144,7 +143,7 @@ fn set_up(arguments: &InstallArguments, format: Format) -> Result<(), Failure> {
             part_names(&parts)
         )));
     }
-    let done = carry_out(selection, &changes, &ledger, format, secret.as_ref(), show::Direction::Install)?;
+    let done = carry_out(selection, &changes, &ledger, format, show::Direction::Install)?;
     if format == Format::Text {
         show::advice(&targets, &parts, arguments.http.is_some(), done);
         if arguments.remote.is_some() {
@@ -156,8 +155,7 @@ fn set_up(arguments: &InstallArguments, format: Format) -> Result<(), Failure> {
 
 /// A team's server. Tokens are sent to other machines only over TLS.
 fn remote(url: &PublicUrl, without_variable: WithoutVariable) -> Result<ConnectionMethod, Failure> {
-    let is_local = ["localhost", "127.0.0.1", "[::1]"].contains(&url.host());
-    if url.scheme() == Scheme::Http && !is_local {
+    if url.scheme() == Scheme::Http && !url.is_loopback() {
         return Err(Failure::Call("Use https: your token would be sent unencrypted.".to_owned()));
     }
     Ok(ConnectionMethod::Remote { url: format!("{url}/mcp"), without_variable })
@@ -178,7 +176,7 @@ fn remove(selection: &ClientArguments, format: Format) -> Result<(), Failure> {
     let ledger = ledger()?;
     let plan = clients::plan(&targets, &selection.parts(), Intent::Uninstall, &bases, &ledger);
     let changes = plan.map_err(|error| refused(&error))?;
-    let done = carry_out(selection, &changes, &ledger, format, None, show::Direction::Uninstall)?;
+    let done = carry_out(selection, &changes, &ledger, format, show::Direction::Uninstall)?;
     if format == Format::Text && done == InstallOutcome::Written {
         output::line("Restart the clients; they load tools only at startup.");
     }
@@ -206,11 +204,10 @@ fn carry_out(
     changes: &[FileChange],
     ledger: &Ledger,
     format: Format,
-    secret: Option<&HttpSecret>,
     direction: show::Direction,
 ) -> Result<InstallOutcome, Failure> {
     if format == Format::Text {
-        show::changes(changes, secret, direction);
+        show::changes(changes, direction);
     }
     let needed: Vec<&FileChange> = changes.iter().filter(|change| change.is_needed()).collect();
     let done = match (needed.is_empty(), selection.dry_run) {
@@ -240,7 +237,7 @@ fn carry_out(
         Format::Json => output::json(&json!({
             "dryRun": selection.dry_run,
             "files": changes.iter().zip(&backups)
-                .map(|(change, backup)| show::as_json(change, backup.as_ref(), done == InstallOutcome::Written, secret))
+                .map(|(change, backup)| show::as_json(change, backup.as_ref(), done == InstallOutcome::Written))
                 .collect::<Vec<Value>>(),
         })),
         Format::Text => show::written(done, &needed, &backups),

@@ -19,8 +19,8 @@ fn names(change: &FileChange) -> String {
     change.clients.iter().map(|client| client.as_str()).collect::<Vec<_>>().join(", ")
 }
 
-/// The changes line by line; a secret is not shown.
-fn diff(change: &FileChange, secret: Option<&HttpSecret>) -> Vec<String> {
+/// The changes line by line; secrets are not shown.
+fn diff(change: &FileChange) -> Vec<String> {
     let (before, after) =
         (change.before.as_deref().unwrap_or_default(), change.after.as_deref().unwrap_or_default());
     let diff = TextDiff::from_lines(before, after);
@@ -33,16 +33,29 @@ fn diff(change: &FileChange, secret: Option<&HttpSecret>) -> Vec<String> {
                 ChangeTag::Insert => '+',
                 ChangeTag::Equal => ' ',
             };
-            let text = line.value().trim_end_matches('\n');
-            match secret {
-                Some(secret) => format!("{sign} {}", text.replace(secret.reveal(), "(the HTTP secret)")),
-                None => format!("{sign} {text}"),
-            }
+            format!("{sign} {}", without_secrets(line.value().trim_end_matches('\n')))
         })
         .collect()
 }
 
-pub(super) fn changes(changes: &[FileChange], secret: Option<&HttpSecret>, direction: Direction) {
+/// The line with a placeholder for every HTTP secret: also for one that is removed or replaced, because a running
+/// server may still accept it.
+fn without_secrets(line: &str) -> String {
+    const SCHEME: &str = "Bearer ";
+    let is_of_secret = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+    let mut shown = String::with_capacity(line.len());
+    let mut rest = line;
+    while let Some((before, credential)) = rest.split_once(SCHEME) {
+        let (sent, after) =
+            credential.split_at(credential.find(|c| !is_of_secret(c)).unwrap_or(credential.len()));
+        shown.extend([before, SCHEME]);
+        shown.push_str(if HttpSecret::parse(sent).is_some() { "(the HTTP secret)" } else { sent });
+        rest = after;
+    }
+    shown + rest
+}
+
+pub(super) fn changes(changes: &[FileChange], direction: Direction) {
     for change in changes {
         let (clients, path, parts) = (names(change), &change.path, part_names(&change.parts));
         if !change.is_needed() {
@@ -54,7 +67,7 @@ pub(super) fn changes(changes: &[FileChange], secret: Option<&HttpSecret>, direc
         }
         let removed = if change.after.is_none() { ", removed" } else { "" };
         output::toned(Tone::Heading, &format!("{clients}: {path} ({parts}{removed})"));
-        for line in diff(change, secret) {
+        for line in diff(change) {
             output::toned(tone_of(&line), &format!("  {line}"));
         }
     }
@@ -119,18 +132,13 @@ pub(super) fn token_advice() {
     );
 }
 
-pub(super) fn as_json(
-    change: &FileChange,
-    backup: Option<&Utf8PathBuf>,
-    is_written: bool,
-    secret: Option<&HttpSecret>,
-) -> Value {
+pub(super) fn as_json(change: &FileChange, backup: Option<&Utf8PathBuf>, is_written: bool) -> Value {
     let names: Vec<&str> = change.clients.iter().map(|client| client.as_str()).collect();
     let parts: Vec<&str> = change.parts.iter().map(|part| part.as_str()).collect();
     json!({
         "clients": names, "scope": change.scope.as_str(), "path": change.path, "parts": parts,
         "changed": change.is_needed() && is_written, "removed": change.before.is_some() && change.after.is_none(),
-        "backup": backup, "diff": diff(change, secret),
+        "backup": backup, "diff": diff(change),
     })
 }
 
@@ -142,5 +150,33 @@ pub(super) fn printed(client: Client, files: &[(Utf8PathBuf, String)], by_hand: 
     }
     if let Some(text) = by_hand {
         output::line(text);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_is_not_shown_whether_it_is_added_kept_or_removed() {
+        for secret in [[0; 32], [7; 32], [255; 32]].map(HttpSecret::new) {
+            let line = format!("\"Authorization\": \"Bearer {}\",", secret.reveal());
+            assert_eq!(without_secrets(&line), "\"Authorization\": \"Bearer (the HTTP secret)\",");
+        }
+    }
+
+    #[test]
+    fn other_lines_are_shown_as_they_are() {
+        for line in [
+            "",
+            "Bearer ",
+            "\"Authorization\": \"Bearer ${WORKRAIL_HTTP_TOKEN}\"",
+            "\"command\": \"workrail\"",
+        ] {
+            assert_eq!(without_secrets(line), line);
+        }
+        // A project's file may hold one line of many megabytes.
+        let long = "Bearer ".repeat(500_000);
+        assert_eq!(without_secrets(&long), long);
     }
 }

@@ -1,6 +1,6 @@
 //! `workrail compare`: two branches, attempts or runs side by side.
 
-use workrail_core::compare::words;
+use workrail_core::compare::words::{self, ComparedFact};
 use workrail_core::compare::{
     ArtifactComparison, Comparison, ContextComparison, DiffLine, Difference, FieldDifference, Side,
     StepComparison,
@@ -73,7 +73,8 @@ fn heading(comparison: &Comparison) {
         wrap(Some(Tone::Heading), "", &format!("{name}  {}", words::side(side)));
     }
     output::line("");
-    for (name, a, b) in words::facts(comparison).into_iter().filter(|(name, ..)| *name != "run") {
+    for (fact, a, b) in words::facts(comparison).into_iter().filter(|(fact, ..)| *fact != ComparedFact::Run) {
+        let name = fact.as_str();
         if a == b {
             wrap(None, &format!("  {name:12}    "), &a);
         } else {
@@ -157,6 +158,7 @@ fn notes(step: &StepComparison) {
                 );
                 wrap(Some(Tone::Warning), "       ", &text);
             }
+            DiffLine::OnlyLineEnds => output::toned(Tone::Quiet, "       only line ends differ"),
         }
     }
     if step.notes.len() > most {

@@ -29,7 +29,7 @@ pub(super) fn running(rows: &[RunRow], now: &Timestamp, width: Option<usize>) ->
                 name(depth, row),
                 one_line(row.goal.as_deref().unwrap_or_default()),
                 step(row),
-                row.last_at.as_ref().and_then(|at| ago(at, now)).unwrap_or_default(),
+                row.last_at.as_ref().and_then(|at| report::ago(at, now)).unwrap_or_default(),
                 one_line(row.last_actor.as_deref().unwrap_or_default()),
                 row.workflow_id.as_ref().map(ToString::to_string).unwrap_or_default(),
             ]
@@ -74,10 +74,6 @@ pub(crate) fn name(depth: usize, row: &RunRow) -> String {
 pub(crate) fn step(row: &RunRow) -> String {
     let Some(step) = &row.step else { return String::new() };
     one_line(&format!("{}. {}", step.progress.number, step.title))
-}
-
-pub(crate) fn ago(at: &Timestamp, now: &Timestamp) -> Option<String> {
-    report::ago(at, now)
 }
 
 /// The lines of a table, with a muted heading.

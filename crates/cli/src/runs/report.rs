@@ -87,7 +87,7 @@ fn made(command: &ReportCommand) -> Result<(), Failure> {
     let report = engine.report(name::session_or_run(&engine, &command.about)?, values)?;
     let Some(path) = command.output.as_deref() else {
         if command.json || command.format == ReportFormat::Json {
-            output::json(&value(&report)?);
+            output::json(&super::value(&report)?);
         } else {
             output::line(text(&report, command.format, times::of_standard_output())?.trim_end());
         }
@@ -166,12 +166,8 @@ fn text(report: &Report, format: ReportFormat, times: Times) -> Result<String, F
     Ok(match format {
         ReportFormat::Md => markdown::render(report, times),
         ReportFormat::Html | ReportFormat::Pdf => render_html(report),
-        ReportFormat::Json => format!("{:#}\n", value(report)?),
+        ReportFormat::Json => format!("{:#}\n", super::value(report)?),
     })
-}
-
-fn value(report: &Report) -> Result<serde_json::Value, Failure> {
-    serde_json::to_value(report).map_err(|error| Failure::Environment(error.to_string()))
 }
 
 /// Written next to the file first and then renamed, so that a full disk leaves no partial report.

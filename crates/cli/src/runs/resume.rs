@@ -1,4 +1,4 @@
-//! `sessions resume`: from a few words to the text to paste into a new chat.
+//! `workrail resume`: from a few words to the text to paste into a new chat.
 
 use serde_json::json;
 use workrail_core::progress::rest_in_words;
@@ -17,8 +17,8 @@ use crate::{times, wiring};
 pub(super) fn run(words: &[String], json: bool) -> Result<(), Failure> {
     let engine = wiring::read_only_default()?;
     let text = words.join(" ");
-    // One word may be a name; if it names nothing, it is searched for. Only text with a hyphen may be a nearly right
-    // label.
+    // One or two words may be a name; if they name nothing, they are searched for. Only text with a hyphen may be a
+    // nearly right label.
     let naming = if text.contains('-') { Naming::Forgiving } else { Naming::Exact };
     let named = (words.len() <= 2).then(|| engine.find_named(&text, naming).ok()).flatten();
     let named = named.map(|named| named.found);

@@ -1,5 +1,6 @@
 //! `workrail status`: what needs the user, why, and what to type; then what is running.
 
+use workrail_core::report;
 use workrail_core::report::words::one_line;
 use workrail_engine::sessions::{NeedsYou, Stage, StoreStatus, WaitReason};
 use workrail_host::clock::SystemClock;
@@ -88,7 +89,7 @@ fn needed(needs: &NeedsYou, width: Option<usize>) -> Vec<OutputLine> {
     let title = about.map_or(name.clone(), |about| format!("{name} · {about}"));
     let title = width.map_or(title.clone(), |width| cut(&title, width).into_owned());
     let mut lines = vec![OutputLine::toned(Tone::Heading, &title)];
-    let when = run.last_at.as_ref().and_then(|at| list::ago(at, &SystemClock.now()));
+    let when = run.last_at.as_ref().and_then(|at| report::ago(at, &SystemClock.now()));
     let when = match (&run.last_actor, when) {
         (Some(actor), Some(when)) => Some(format!("{}, {when}", one_line(actor))),
         (Some(actor), None) => Some(one_line(actor)),

@@ -1,4 +1,4 @@
-//! `sessions keep`, `unkeep` and `delete`: the user's decisions about one session (G25).
+//! `workrail session keep`, `unkeep` and `delete`: the user's decisions about one session (G25).
 
 use std::process::ExitCode;
 

@@ -1,18 +1,19 @@
 //! `workrail serve`: one listener for a team's agents and members, on whichever store the settings name (G115).
 
 use std::io;
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
+use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use camino::Utf8PathBuf;
 use clap::Args;
 use workrail_console::{Environment, LoggedIn, Logins, NotLoggedIn, TeamSite, team_router};
+use workrail_engine::credential_checks::CredentialChecks;
 use workrail_engine::{AccessRefusal, AppendCounts, NotReady};
 use workrail_host::clock::SystemClock;
 use workrail_host::tls_files::TlsFiles;
 use workrail_mcp::metrics::{Metrics, PoolNumbers, StoreNumbers};
-use workrail_mcp::team::{self, AdmissionRefusal, MemberDirectory};
+use workrail_mcp::team::{self, CallerError, MemberDirectory};
 use workrail_mcp::tls::{CertificateFiles, Pem, Tls};
 use workrail_model::approval::{ApprovalChannel, ApprovalOrigin, Descent};
 use workrail_model::config::Settings;
@@ -84,7 +85,7 @@ impl ServerEndpoint {
         let listen = resolve(listen)?;
         let is_local = listen.iter().all(|address| address.ip().is_loopback());
         check(is_local, &encryption, scheme).map_err(str::to_owned)?;
-        if public_url.as_ref().is_some_and(|url| url.scheme() == Scheme::Http && !is_loopback(url.host())) {
+        if public_url.as_ref().is_some_and(|url| url.scheme() == Scheme::Http && !url.is_loopback()) {
             return Err("Other machines use this name, so it must be encrypted: give a certificate with --tls-cert and \
                         --tls-key, or terminate TLS in a proxy and pass --behind-proxy."
                 .to_owned());
@@ -145,12 +146,6 @@ fn resolve(listen: &str) -> Result<Vec<SocketAddr>, String> {
         "Cannot listen on `{listen}`: {why}. Give --listen an address or a host name of this machine, and a port: \
          --listen 127.0.0.1:8080, --listen [::1]:8080, --listen localhost:8080."
     ))
-}
-
-/// Whether a name resolves only to this machine.
-fn is_loopback(host: &str) -> bool {
-    let address = host.trim_matches(['[', ']']).parse::<IpAddr>();
-    host == "localhost" || address.is_ok_and(|address| address.is_loopback())
 }
 
 fn check(is_local: bool, encryption: &TlsTermination, scheme: Option<Scheme>) -> Result<(), &'static str> {
@@ -215,9 +210,16 @@ fn serve(site: &ServerEndpoint) -> Result<(), Failure> {
             let members =
                 Arc::new(TeamMembers { engine: engine.clone(), store, logged_problem: Mutex::default() });
             let logins: Arc<dyn Logins> = Arc::clone(&members) as _;
-            let console =
-                team_router(site.console(bound), logins, Arc::new(engine), Arc::new(TeamEnvironment), ending);
-            team::routes(served, site.names(bound), members, Arc::clone(&metrics), console)
+            let checks = CredentialChecks::default();
+            let console = team_router(
+                site.console(bound),
+                logins,
+                checks.clone(),
+                Arc::new(engine),
+                Arc::new(TeamEnvironment),
+                ending,
+            );
+            team::routes(served, site.names(bound), members, checks, Arc::clone(&metrics), console)
         },
         |bound| {
             output::notice(&format!("listening on {}://{bound}/mcp", site.scheme().as_str()));
@@ -243,6 +245,7 @@ struct TeamMembers {
 
 /// Whether the store answered that the caller is unknown, rather than not at all.
 fn is_invalid_token(refusal: &AccessRefusal) -> bool {
+    // Logged here, because the answer to the caller does not say what is wrong.
     match refusal {
         AccessRefusal::Unknown | AccessRefusal::Expired | AccessRefusal::Revoked => {
             tracing::info!(?refusal, "a token was refused");
@@ -309,10 +312,10 @@ impl Environment for TeamEnvironment {
 }
 
 impl MemberDirectory for TeamMembers {
-    fn caller(&self, token: &str) -> Result<Caller, AdmissionRefusal> {
+    fn caller(&self, token: &str) -> Result<Caller, CallerError> {
         self.engine.authenticate(token).map_err(|refusal| match is_invalid_token(&refusal) {
-            true => AdmissionRefusal::InvalidToken,
-            false => AdmissionRefusal::Unavailable,
+            true => CallerError::InvalidToken,
+            false => CallerError::Unavailable,
         })
     }
 

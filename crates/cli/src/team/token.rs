@@ -71,7 +71,7 @@ fn created(arguments: CreateArguments, format: Format) -> Result<(), Failure> {
         }
         Format::Text => {
             output::notice(&format!(
-                "Created token {} for {} ({}), valid until {}. It is shown only now:",
+                "Created token {} for {} ({}), valid until {}. The token itself is shown only this once:",
                 token.id,
                 token.name,
                 token.role.as_str(),

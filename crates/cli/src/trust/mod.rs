@@ -1,6 +1,6 @@
 //! `workrail trust`: a user allows a project's commands to run as checks of workflow steps (G121).
 //!
-//! It requires the same as approving. No tool of the MCP server leads here.
+//! It requires a terminal and a typed name, as approving with a label does. No tool of the MCP server leads here.
 
 mod offers;
 

@@ -93,8 +93,8 @@ impl Offers {
         self.offered.iter().all(|offer| offer.is_trusted)
     }
 
-    /// Names exactly what is offered: whatever changes in a command changes it. It is compared in this process only, and maps are
-    /// sorted, so that the text needs no canonical form.
+    /// Names exactly what is offered: whatever changes in a command changes it. It is compared in this process only, and
+    /// maps are sorted, so that the text needs no canonical form.
     pub(crate) fn digest(&self) -> Sha256 {
         let commands: Vec<&TrustedCommand> = self.offered.iter().map(|offer| &offer.command).collect();
         Sha256::of(json!(commands).to_string().as_bytes())

@@ -188,7 +188,7 @@ fn show_details(summary: &CopySummary, would_be: &str) {
     for change in summary.changes.iter().filter(|change| change.why.is_some()) {
         let why = change.why.as_deref().unwrap_or_default();
         let aside = change.kept_aside.as_deref();
-        let aside = aside.map(|path| format!(" Its old files: {path}.")).unwrap_or_default();
+        let aside = aside.map(|path| format!(" Its previous files are kept in {path}.")).unwrap_or_default();
         output::toned(
             Tone::Warning,
             &format!("{} {would_be}{}: {why}{aside}", change.session_id, change.change),

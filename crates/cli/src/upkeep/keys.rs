@@ -180,7 +180,7 @@ pub(super) fn rotate(confirmation: UserConfirmation, format: Format) -> Result<(
     if format == Format::Text {
         print(&before)?;
         if before.previous.is_some() {
-            output::toned(Tone::Warning, "Tokens of the previous key end with this rotation.");
+            output::toned(Tone::Warning, "The rotation invalidates tokens signed with the previous key.");
         }
         if starts_encrypting(&store)? {
             output::toned(

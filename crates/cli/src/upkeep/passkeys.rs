@@ -26,9 +26,10 @@ pub(super) fn show(format: Format) -> Result<(), Failure> {
 
 fn damaged(damage: &LogDamage) -> Failure {
     Failure::Environment(format!(
-        "The passkey log is damaged: {damage}. No passkey is accepted. Restore it from a backup: the files \
-         keys/passkeys.jsonl and keys/passkeys.head of a data directory (`workrail store restore BACKUP`), or a database \
-         (`pg_restore`). To discard the log, run `workrail store passkeys reset`."
+        "The passkey log is damaged: {damage}. No passkey is accepted. To restore it from a backup, move the damaged file \
+         (keys/passkeys.jsonl or keys/passkeys.head) out of the data directory, then run `workrail store restore BACKUP`; \
+         restore a database with `pg_restore`. Without a backup, run `workrail store passkeys reset`: it revokes all \
+         passkeys and sets the damaged log aside."
     ))
 }
 

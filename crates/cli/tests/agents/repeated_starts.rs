@@ -1,12 +1,13 @@
 //! A start with an idempotency key, repeated: after a lost reply, from several processes, after a kill (G30).
 
 use std::io::Write as _;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use serde_json::{Value, json};
 use workrail_testkit::home::Home;
 use workrail_testkit::mcp_client::{ToolReply, reply_data};
 use workrail_testkit::skipped::skip;
+use workrail_testkit::tracing::may_trace;
 
 use crate::support::{Agent, contents, events, home_with, is_on_database};
 use crate::wording::assert_text;
@@ -150,15 +151,14 @@ fn start_traced(home: &Home, call_kind: &str, tampered: &str, arguments: &Value)
     serde_json::from_str(answer).ok()
 }
 
-/// Whether system calls on a data directory's files can be tampered with; if the machine does not allow it, the proof
-/// is named as skipped.
-fn may_trace(proof: &str) -> bool {
+/// Whether system calls on a data directory's files can be made to fail; if the machine does not allow it, the proof is
+/// named as skipped.
+fn may_fail_calls(proof: &str) -> bool {
     if is_on_database() {
         // There are no files; the suite on data directories proves it.
         return false;
     }
-    let traced = Command::new("strace").args(["-qq", "-o", "/dev/null", "true"]).status();
-    let may_trace = traced.is_ok_and(|status| status.success());
+    let may_trace = may_trace();
     if !may_trace {
         skip(proof, "strace is not here or may not trace");
     }
@@ -167,7 +167,7 @@ fn may_trace(proof: &str) -> bool {
 
 #[test]
 fn figure_a_start_without_a_key_whose_outcome_is_unknown_is_looked_for_and_not_repeated() {
-    if !may_trace("a start whose outcome is unknown") {
+    if !may_fail_calls("a start whose outcome is unknown") {
         return;
     }
     let (mut failed, mut unknown) = (0, 0);
@@ -210,7 +210,7 @@ fn figure_a_start_without_a_key_whose_outcome_is_unknown_is_looked_for_and_not_r
 
 #[test]
 fn figure_a_start_killed_at_any_moment_and_repeated_is_one_run() {
-    if !may_trace("a start killed at system calls") {
+    if !may_fail_calls("a start killed at system calls") {
         return;
     }
     let (mut kills, mut recorded) = (0, 0);

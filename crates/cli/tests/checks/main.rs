@@ -92,11 +92,9 @@ impl Project {
 
     /// The checks in the log of a run, oldest first.
     fn recorded(&self, run: &str) -> Vec<Value> {
-        let log = self.home.done(&["log", run, "--json"]).json();
-        let events = log["events"].as_array().unwrap().iter();
-        let evidence =
-            events.filter(|event| event["kind"] == "evidence_recorded").map(|event| &event["data"]);
-        evidence.filter(|data| data["evidence"]["kind"] == "check_run").cloned().collect()
+        let events = self.home.events(run, "evidence_recorded").into_iter();
+        let evidence = events.map(|mut event| event["data"].take());
+        evidence.filter(|data| data["evidence"]["kind"] == "check_run").collect()
     }
 
     /// The outcomes of a run's checks: their results, or why they were not run.
@@ -118,10 +116,4 @@ const FAILS: &str = "echo run >> scratch/runs\necho 'assertion failed: 1 == 2'\n
 fn blockers(reply: &ToolReply) -> Vec<String> {
     let blockers = reply.structured["blockers"].as_array().cloned().unwrap_or_default();
     blockers.iter().map(|blocker| blocker["code"].as_str().unwrap().to_owned()).collect()
-}
-
-/// The codes of a reply's warnings.
-fn warnings(reply: &ToolReply) -> Vec<String> {
-    let warnings = reply.structured["warnings"].as_array().cloned().unwrap_or_default();
-    warnings.iter().map(|warning| warning["code"].as_str().unwrap().to_owned()).collect()
 }

@@ -9,11 +9,12 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use insta::assert_snapshot;
-use serde_json::json;
-use workrail_testkit::mcp_client::with_own_words;
+use serde_json::{Value, json};
+use workrail_testkit::mcp_client::{reply_data, with_own_words};
 use workrail_testkit::skipped::skip;
+use workrail_testkit::wire::Http;
 
-use super::{FAILS, PASSES, Project, blockers, warnings};
+use super::{FAILS, PASSES, Project, blockers};
 
 /// Far longer than anything here takes.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -29,7 +30,7 @@ fn a_passing_check_is_recorded_and_the_run_continues() {
     let mut client = project.home.client();
     let first = project.start(&mut client, "guided");
     let next = client.next(&first);
-    assert_eq!((next.step(), warnings(&next)), (&json!("report"), vec![]), "{}", next.structured);
+    assert_eq!((next.step(), next.warnings()), (&json!("report"), vec![]), "{}", next.structured);
     let recorded = project.recorded(&first.label());
     let [check] = recorded.as_slice() else { panic!("one check: {recorded:?}") };
     let (evidence, outcome) = (&check["evidence"], &check["evidence"]["outcome"]);
@@ -133,7 +134,7 @@ fn a_check_ends_with_its_server() {
             let _ = said.send(());
         });
         released.recv_timeout(PATIENCE).expect("nothing that the check started holds the pipe any more");
-        assert_eq!(project.recorded(&first.label()), Vec::<serde_json::Value>::new(), "nothing was recorded");
+        assert_eq!(project.recorded(&first.label()), Vec::<Value>::new(), "nothing was recorded");
     }
 }
 
@@ -312,6 +313,31 @@ fn progress_is_reported_to_a_client_that_asks_for_it() {
     assert_snapshot!(told["params"]["message"].as_str().unwrap());
 }
 
+/// Broke: over HTTP, the answer of a call in a batch was lost if the call reported progress.
+#[test]
+fn a_call_in_a_batch_that_asks_for_progress_is_answered() {
+    let project = Project::trusted(&json!({}), PASSES);
+    let mut client = project.home.client();
+    let first = project.start(&mut client, "guided");
+    let arguments = with_own_words(&first.structured["nextCall"]["arguments"]);
+    let meta = json!({ "progressToken": "p1" });
+    let call = |id: u64, tool: &str, arguments: Value| {
+        json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call",
+                "params": { "name": tool, "arguments": arguments, "_meta": meta } })
+    };
+    let batch = json!([call(1, "continue_workflow", arguments), call(2, "list_workflows", json!({}))]);
+    let http = Http::start(&project.home);
+    let answer = http.post("MCP-Protocol-Version: 2025-03-26\r\n", &batch.to_string());
+    let answers = answer.json();
+    let [continued, listed] = answers.as_array().unwrap().as_slice() else {
+        panic!("two answers: {answers}")
+    };
+    assert_eq!((&continued["id"], &listed["id"]), (&json!(1), &json!(2)), "{answers}");
+    assert_eq!(reply_data(&continued["result"])["run"]["stepId"], "report", "{answers}");
+    assert_eq!(project.runs(), 1, "its check reported progress");
+    assert!(http.end("TERM").success());
+}
+
 /// File changes during a check are reported and recorded.
 #[test]
 fn a_check_that_changes_files_is_reported() {
@@ -319,7 +345,7 @@ fn a_check_that_changes_files_is_reported() {
     let mut client = project.home.client();
     let first = project.start(&mut client, "guided");
     let next = client.next(&first);
-    assert_eq!(warnings(&next), ["CHECK_CHANGED_TREE"], "{}", next.structured);
+    assert_eq!(next.warnings(), ["CHECK_CHANGED_TREE"], "{}", next.structured);
     let outcome = &project.recorded(&first.label())[0]["evidence"]["outcome"];
     assert_ne!(outcome["treeBefore"], outcome["treeAfter"]);
 }
@@ -382,5 +408,5 @@ fn a_claim_that_this_attempts_check_confirms_is_not_contradicted() {
     let next = client.call("continue_workflow", call);
     assert_eq!(next.step(), "report", "{}", next.structured);
     assert_eq!(project.runs(), 1);
-    assert_eq!(warnings(&next), [] as [&str; 0], "{}", next.structured);
+    assert_eq!(next.warnings(), [] as [&str; 0], "{}", next.structured);
 }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use workrail_testkit::home::Home;
 use workrail_testkit::mcp_client::{ToolReply, with_own_words};
 
-use super::{PASSES, PROGRAM, Project, blockers, warnings};
+use super::{PASSES, PROGRAM, Project, blockers};
 
 /// G121: an untrusted check is reported as untrusted, recorded as not run, and does not block on its own.
 #[test]
@@ -18,7 +18,7 @@ fn an_untrusted_check_is_recorded_as_not_run_and_does_not_block() {
     let first = project.start(&mut client, "guided");
     let next = client.next(&first);
     assert_eq!(next.step(), "report", "{}", next.structured);
-    assert_eq!(warnings(&next), ["CHECK_NOT_RUN"]);
+    assert_eq!(next.warnings(), ["CHECK_NOT_RUN"]);
     let told = next.structured["warnings"][0]["message"].as_str().unwrap().replace(&first.label(), "LABEL");
     assert_snapshot!(told);
     assert_eq!(project.outcomes(&first.label()), ["not_run: untrusted"]);

@@ -246,7 +246,6 @@ fn oversized_or_binary_texts_are_refused_and_a_long_line_is_shown_in_part() {
     assert_eq!(fs::read(&file).unwrap(), before);
 }
 
-#[cfg(unix)]
 #[test]
 fn a_write_protected_file_is_not_replaced() {
     use std::os::unix::fs::PermissionsExt as _;
@@ -273,7 +272,6 @@ fn a_copy_opens_its_editor() {
     assert!(copy.body.contains("&quot;my.small_change&quot;"), "{}", copy.body);
 }
 
-#[cfg(unix)]
 #[test]
 fn a_link_is_not_followed_out_of_the_source() {
     let (home, file) = with_workflow();

@@ -1,9 +1,9 @@
 //! Questions and approvals answered in the chat.
 
 use serde_json::json;
-use workrail_testkit::mcp_client::reply_data;
+use workrail_testkit::mcp_client::{reply_data, warning_codes};
 
-use crate::harness::{Client, ON, accept, home, label, recorded, warnings};
+use crate::harness::{Client, ON, accept, home, label, recorded};
 use crate::wording::assert_text;
 
 #[test]
@@ -46,7 +46,7 @@ fn an_approval_in_the_chat_covers_what_was_shown_and_says_what_it_proves() {
         (&blocked["kind"], &blocked["blockers"][0]["code"]),
         (&json!("blocked"), &json!("USER_ONLY_DEPENDENCY"))
     );
-    assert!(!warnings(&blocked).contains(&"USER_ANSWERED"), "{blocked}");
+    assert!(!warning_codes(&blocked).contains(&"USER_ANSWERED"), "{blocked}");
 
     let decisions = recorded(&home, label(&reply), "approval_recorded");
     assert_eq!(decisions.len(), 1, "{decisions:?}");
@@ -190,7 +190,7 @@ fn an_approval_is_refused_if_the_setting_changed_while_the_form_was_open() {
     let answer = client.server.hear();
     let blocked = reply_data(&answer["result"]);
     assert_eq!(blocked["kind"], "blocked", "{blocked}");
-    assert_eq!(warnings(blocked), ["USER_ANSWER_NOT_RECORDED"], "{blocked}");
+    assert_eq!(warning_codes(blocked), ["USER_ANSWER_NOT_RECORDED"], "{blocked}");
     assert!(recorded(&home, label(blocked), "approval_recorded").is_empty());
 }
 
@@ -206,7 +206,7 @@ fn an_answer_that_no_longer_applies_is_reported() {
     client.respond(&form, &accept(json!({ "decision": "reject" })));
     let answer = client.server.hear();
     let blocked = reply_data(&answer["result"]);
-    assert_eq!(warnings(blocked), ["USER_ANSWER_NOT_RECORDED"], "{blocked}");
+    assert_eq!(warning_codes(blocked), ["USER_ANSWER_NOT_RECORDED"], "{blocked}");
     assert_text(&home, "reply_to_an_answer_that_came_too_late", blocked["text"].as_str().unwrap());
     let decisions = recorded(&home, run, "approval_recorded");
     assert_eq!(decisions.len(), 1, "{decisions:?}");

@@ -3,10 +3,10 @@
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use workrail_testkit::mcp_client::reply_data;
+use workrail_testkit::mcp_client::{reply_data, warning_codes};
 use workrail_testkit::wire::{Piped, command};
 
-use crate::harness::{Client, ON, accept, home, label, recorded, waits, warnings};
+use crate::harness::{Client, ON, accept, home, label, recorded, waits};
 use crate::wording::assert_text;
 
 #[test]
@@ -83,7 +83,7 @@ fn two_calls_at_once_show_one_form() {
     client.respond(forms[0], &accept(json!({ "decision": "approve" })));
     let answered = client.server.hear();
     assert!(answered["id"] != replies[0]["id"] && ids.iter().any(|id| answered["id"] == *id), "{answered}");
-    assert_eq!(warnings(reply_data(&answered["result"])), ["USER_ANSWERED"], "{answered}");
+    assert_eq!(warning_codes(reply_data(&answered["result"])), ["USER_ANSWERED"], "{answered}");
     assert_eq!(recorded(&home, submitted["run"].as_str().unwrap(), "approval_recorded").len(), 1);
 }
 

@@ -128,19 +128,11 @@ pub(crate) fn label(reply: &Value) -> &str {
 }
 
 pub(crate) fn recorded(home: &Home, run: &str, kind: &str) -> Vec<Value> {
-    let log = home.done(&["log", run, "--json"]).json();
-    let events = log["events"].as_array().unwrap().iter();
-    events.filter(|event| event["kind"] == kind).map(|event| event["data"].clone()).collect()
+    home.events(run, kind).into_iter().map(|mut event| event["data"].take()).collect()
 }
 
 /// Whether the run waits for the user, according to its report.
 pub(crate) fn waits(home: &Home, run: &str) -> bool {
     let report = home.done(&["report", run, "--json"]).json();
     report["runs"][0]["waitsForPerson"].as_bool().unwrap()
-}
-
-/// The codes of the warnings of a reply.
-pub(crate) fn warnings(reply: &Value) -> Vec<&str> {
-    let warnings = reply["warnings"].as_array();
-    warnings.into_iter().flatten().map(|warning| warning["code"].as_str().unwrap()).collect()
 }

@@ -1,10 +1,10 @@
 //! The stateless revision, HTTP, and enabling the setting.
 
 use serde_json::{Value, json};
-use workrail_testkit::mcp_client::reply_data;
+use workrail_testkit::mcp_client::{reply_data, warning_codes};
 use workrail_testkit::wire::{Http, Piped, stateless};
 
-use crate::harness::{ON, accept, home, label, recorded, submission, waits, warnings};
+use crate::harness::{ON, accept, home, label, recorded, submission, waits};
 
 /// A call of the stateless revision from a client that shows forms.
 fn stateless_call(id: u64, tool: &str, arguments: &Value, more: &Value) -> Value {
@@ -51,7 +51,7 @@ fn in_the_stateless_revision_the_result_asks_and_the_call_is_repeated() {
         assert_eq!(stale["resultType"], "input_required", "{stale}");
         let answered = ask(&again(&submitted, &both, &asked["requestState"]));
         let reply = reply_data(&answered["result"]).clone();
-        assert_eq!(warnings(&reply), ["USER_ANSWERED"], "{answered}");
+        assert_eq!(warning_codes(&reply), ["USER_ANSWERED"], "{answered}");
         let next = ask(&stateless_call(4, "continue_workflow", &reply["nextCall"]["arguments"], &json!({})));
         assert_eq!(reply_data(&next["result"])["run"]["stepId"], "end", "{next}");
         let decisions = recorded(&home, label(&reply), "approval_recorded");
@@ -67,7 +67,7 @@ fn in_the_stateless_revision_the_result_asks_and_the_call_is_repeated() {
         ] {
             let blocked = ask(&call);
             assert_eq!(reply_data(&blocked["result"])["kind"], "blocked", "{blocked}");
-            assert_eq!(warnings(reply_data(&blocked["result"])), expected, "{blocked}");
+            assert_eq!(warning_codes(reply_data(&blocked["result"])), expected, "{blocked}");
         }
         assert!(waits(&home, declined["run"].as_str().unwrap()));
     }
@@ -113,7 +113,7 @@ fn a_server_without_authentication_asks_questions_and_no_approvals() {
     let answer = accept(json!({ "region": "eu", "decision": "approve" }));
     let more = json!({ "inputResponses": { "user": answer }, "requestState": asked["requestState"] });
     let answered = ask(stateless_call(4, "continue_workflow", &both, &more));
-    assert_eq!(warnings(reply_data(&answered["result"])), ["USER_ANSWERED"], "{answered}");
+    assert_eq!(warning_codes(reply_data(&answered["result"])), ["USER_ANSWERED"], "{answered}");
     assert!(recorded(&home, both["run"].as_str().unwrap(), "approval_recorded").is_empty());
     assert!(http.end("TERM").success());
 }

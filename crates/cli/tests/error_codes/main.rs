@@ -62,7 +62,7 @@ impl Scene {
     }
 
     fn ack(&self) -> Value {
-        json!({ "ackToken": self.first.string("ackToken"), "output": { "notesMarkdown": "n" } })
+        self.first.ack("n")
     }
 
     fn advance(&mut self) -> ToolReply {

@@ -59,6 +59,23 @@ fn doctor_runs_the_hooks_and_reports_those_that_fail() {
     assert_eq!(home.run(&["doctor"]).code, 1);
 }
 
+/// A repository that was only cloned runs nothing, whatever its files call a hook (G22, G112).
+#[test]
+fn doctor_runs_no_other_command_of_a_projects_file() {
+    let home = home();
+    let mark = home.root().join("ran");
+    let program = stand_in(&home, "project/bin", "workrail", &format!("touch {}", mark.display()));
+    let before = format!("touch {}; /nowhere/workrail", mark.display());
+    for own in [program.as_str(), "bin/workrail", before.as_str(), "$(touch ran)/workrail"] {
+        let hook = json!({ "type": "command", "command": format!("{own} hook claude-code Stop") });
+        let settings = json!({ "hooks": { "Stop": [{ "hooks": [hook] }] } });
+        home.write(&home.project().join(".claude/settings.json"), &settings.to_string());
+        let said = about_hooks(&home);
+        assert!(said.starts_with("warning: "), "{own}: {said}");
+        assert!(!mark.exists() && !home.project().join("ran").exists(), "{own}");
+    }
+}
+
 #[test]
 fn doctor_asks_codex_which_hooks_it_trusts() {
     let home = home();

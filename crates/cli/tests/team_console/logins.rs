@@ -43,6 +43,8 @@ fn a_token_logs_a_browser_in_and_revoking_it_logs_it_out() {
     }
     let out = browser.post(&server, "/logout", &format!("token={}", page.field("token")));
     assert!(out.header("set-cookie").unwrap().contains("Max-Age=0"), "{out:?}");
+    // The guide says so: no server keeps a list of logins.
+    browser.page(&server, "/");
 
     home.done(&["team", "token", "revoke", ada["id"].as_str().unwrap()]);
     assert_eq!(browser.get(&server, "/").status, 401, "revoked");

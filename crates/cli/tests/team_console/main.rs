@@ -10,9 +10,9 @@ mod logins;
 mod passkeys;
 mod roles;
 
-use serde_json::Value;
-use std::process::Stdio;
 use workrail_testkit::home::Home;
+use workrail_testkit::team::serve_with;
+pub(crate) use workrail_testkit::team::{secret, token};
 use workrail_testkit::wire::Http;
 
 /// The public name of a load balancer.
@@ -32,18 +32,7 @@ pub(crate) fn home() -> Home {
 
 /// A server as one of several behind a load balancer.
 pub(crate) fn serve(home: &Home) -> Http {
-    let url = format!("https://{HOST}");
-    let all = ["serve", "--listen", "127.0.0.1:0", "--public-url", &url, "--behind-proxy"];
-    Http::of_command(home.command(&all).stdin(Stdio::null()))
-}
-
-/// A token of a member named after their role.
-pub(crate) fn token(home: &Home, name: &str, role: &str) -> Value {
-    home.done(&["team", "token", "create", name, "--role", role, "--json"]).json()
-}
-
-pub(crate) fn secret(token: &Value) -> &str {
-    token["token"].as_str().unwrap()
+    serve_with(home, &["--public-url", &format!("https://{HOST}"), "--behind-proxy"])
 }
 
 /// A run that waits for an approval.

@@ -10,8 +10,9 @@ use serde_json::{Value, json};
 use workrail_testkit::folder;
 use workrail_testkit::home::{CommandRun, Home};
 use workrail_testkit::skipped::skip;
+use workrail_testkit::tracing::may_trace;
 
-use crate::killed::{CALLS, copy_tree, may_trace, survives};
+use crate::killed::{CALLS, copy_tree, survives};
 use crate::scene::{advance, content, finished, home, label, run, session, session_dir, start, unfinished};
 
 /// A temporary folder whose `backup` folder is the target.

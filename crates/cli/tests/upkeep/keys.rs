@@ -40,6 +40,21 @@ fn keys_are_shown_only_by_fingerprint() {
     }
 }
 
+/// Broke: the question was part of the JSON's stream.
+#[test]
+fn a_question_is_not_part_of_the_json_output() {
+    let home = home();
+    unfinished(&home);
+    let rotate = ["store", "keys", "rotate", "--json"];
+    let refused = home.typed_with_output_in_file(&rotate, "no");
+    assert!(refused.code != 0, "{refused:?}");
+    assert_eq!(refused.json()["error"]["code"], "VALIDATION_ERROR", "{refused:?}");
+    let rotated = home.typed_with_output_in_file(&rotate, "rotate");
+    assert_eq!(rotated.code, 0, "{rotated:?}");
+    assert!(rotated.json()["keys"]["previous"].is_object(), "{rotated:?}");
+    assert!(rotated.err.contains("Type rotate to sign new tokens with a fresh key:"), "{rotated:?}");
+}
+
 #[test]
 fn keys_accessible_to_others_are_refused() {
     let home = home();

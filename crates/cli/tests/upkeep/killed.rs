@@ -2,23 +2,16 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Stdio};
 
 use serde_json::json;
 use workrail_testkit::home::Home;
 use workrail_testkit::skipped::skip;
+use workrail_testkit::tracing::may_trace;
 
 use crate::scene::{PROGRAM, finished, home, run, session, session_dir, unfinished};
 
 /// With a `?`, strace ignores a call that the kernel lacks.
 pub(crate) const CALLS: [&str; 5] = ["?renameat", "?renameat2", "unlinkat", "fsync", "mkdirat"];
-
-pub(crate) fn may_trace() -> bool {
-    let mut command = Command::new("strace");
-    command.args(["-f", "-qq", "-o", "/dev/null", "-e", "trace=fsync", "true"]);
-    command.stdout(Stdio::null()).stderr(Stdio::null());
-    command.status().is_ok_and(|status| status.success())
-}
 
 pub(crate) fn copy_tree(from: &Path, to: &Path) {
     fs::create_dir(to).unwrap();

@@ -11,8 +11,6 @@ use workrail_ports::session_store::{LockedSession, SessionReader, SessionStore, 
 use super::{StoreUnderTest, append, committed, create, ok, refusal, session_of};
 use crate::history::{AdvancePayload, History, PlanParts, Step, plans};
 
-const KINDS: [AttachmentKind; 3] = [AttachmentKind::Snapshot, AttachmentKind::Blob, AttachmentKind::Workflow];
-
 /// No event is ever stored without its content.
 pub fn unattached_content_is_refused(subject: &impl StoreUnderTest) {
     let store = subject.open();
@@ -24,7 +22,7 @@ pub fn unattached_content_is_refused(subject: &impl StoreUnderTest) {
             Err(_) => ok(store.create(session)),
         };
         let before = locked.cursor();
-        for kind in KINDS {
+        for kind in AttachmentKind::ALL {
             let mut lacking = parts.clone();
             lacking.attachments.retain(|attachment| attachment.kind() != kind);
             if lacking.attachments.len() == parts.attachments.len() {

@@ -14,7 +14,6 @@ use workrail_model::discovery::Precedence;
 use workrail_model::event::Context;
 use workrail_model::name::WorkflowId;
 use workrail_model::snapshot::PendingStep;
-
 use workrail_ports::workflow_source::{CandidateFile, Located, SourceFile, WorkflowSource};
 
 use super::{Emit, diff, files, report};

@@ -219,7 +219,7 @@ pub(crate) fn run(command: AuthorCommand) -> ExitCode {
             (rewrite::fmt(&paths, check, Format::json_if(json)), json)
         }
         AuthorCommand::Migrate { paths, namespace, write, json } => {
-            (rewrite::migrate(&paths, Some(&namespace), write, Format::json_if(json)), json)
+            (rewrite::migrate(&paths, &namespace, write, Format::json_if(json)), json)
         }
         AuthorCommand::Diff { a, b, prompts, json } => {
             (diff::run(&a, &b, prompts, Format::json_if(json)), json)

@@ -22,7 +22,8 @@ pub(super) fn run(id: &str, dir: &Utf8Path, format: Format) -> Result<(), Failur
         .map_err(|error| Failure::Call(format!("`{dir}` cannot be made: {error}")))?;
     let schema_file = Utf8Path::new(schema::FILE);
     let reference = schema::reference_from(dir, schema_file);
-    let text = WORKFLOW.replace("SCHEMA", &reference).replace("ID", id.as_str()).replace("NAME", &title(&id));
+    // The path comes last, because a folder may have one of these names.
+    let text = WORKFLOW.replace("ID", id.as_str()).replace("NAME", &title(&id)).replace("SCHEMA", &reference);
     write_new(&file, text.as_bytes())?;
     write_new(&script, SCRIPT.as_bytes())?;
     // An existing file may be from another version; `schema --write` updates it.
@@ -58,7 +59,7 @@ pub(super) fn checked(text: &str) -> Result<WorkflowId, Failure> {
             "`{id}` has no namespace, and new workflows need one. Use `project.{}`.",
             id.as_str().replace('-', "_")
         ))),
-        Some("wr") => Err(Failure::Call(format!(
+        Some(_) if id.is_reserved() => Err(Failure::Call(format!(
             "`{id}` is in the namespace `wr`, which is reserved for bundled workflows. Use `project.{}`.",
             id.as_str().trim_start_matches("wr.")
         ))),

@@ -7,6 +7,7 @@ use workrail_core::compare::{DiffLine, text_lines};
 use workrail_core::compile::{CompileInput, FileOrigin, check};
 use workrail_host::sources::write_named;
 use workrail_host::workspace::default_workspace;
+use workrail_model::name::WorkflowId;
 use workrail_ports::workflow_source::WorkflowSource as _;
 
 use super::{files, report};
@@ -91,7 +92,7 @@ pub(super) fn fmt(paths: &[Utf8PathBuf], check: bool, format: Format) -> Result<
 }
 
 fn counted(files: usize) -> String {
-    if files == 1 { "1 file".to_owned() } else { format!("{files} files") }
+    output::counted(files as u64, "file", "files")
 }
 
 fn write(changed: &[&Rewritten]) -> Result<(), Failure> {
@@ -104,7 +105,7 @@ fn write(changed: &[&Rewritten]) -> Result<(), Failure> {
 
 pub(super) fn migrate(
     paths: &[Utf8PathBuf],
-    namespace: Option<&str>,
+    namespace: &str,
     is_written: bool,
     format: Format,
 ) -> Result<(), Failure> {
@@ -180,19 +181,20 @@ pub(super) fn diff_line(line: &DiffLine) {
         DiffLine::NotCompared { lines } => {
             output::toned(Tone::Quiet, &format!("    {lines} further lines are not compared"));
         }
+        DiffLine::OnlyLineEnds => output::toned(Tone::Quiet, "    only line ends differ"),
     }
 }
 
 /// The new ids of all files of the call; two files never get the same id.
-fn renames(texts: &[(Utf8PathBuf, String)], namespace: Option<&str>) -> Result<Renames, Failure> {
-    if namespace == Some("wr") {
+fn renames(texts: &[(Utf8PathBuf, String)], namespace: &str) -> Result<Renames, Failure> {
+    if namespace == WorkflowId::RESERVED_NAMESPACE {
         return Err(Failure::Call(
             "The namespace `wr` is reserved for bundled workflows. Choose another one.".to_owned(),
         ));
     }
     let mut renames = Renames::new();
     for (file, text) in texts {
-        let Some((old, new)) = renamed(text, namespace, FileOrigin::Project) else { continue };
+        let Some((old, new)) = renamed(text, Some(namespace), FileOrigin::Project) else { continue };
         if let Some((other, _)) = renames.iter().find(|(other, taken)| **taken == new && **other != old) {
             return Err(Failure::Call(format!(
                 "`{old}` in `{file}` and `{other}` would both become `{new}`. Rename one of them by hand. Nothing was written."

@@ -116,7 +116,7 @@ struct AddGit {
     /// The folder in the repository that holds the workflows.
     #[arg(long)]
     folder: Option<String>,
-    /// How often a running server fetches it; 0 means never.
+    /// Hours between fetches by a running server; 0: only `workflow sources sync` fetches it.
     #[arg(long, value_name = "HOURS", default_value_t = SYNC_HOURS_DEFAULT)]
     sync_hours: u32,
     /// Allow an absolute path to a repository on this machine.

@@ -1,16 +1,20 @@
 //! The state of each workflow source: the list, and its health with what to do.
 
 use serde_json::{Value as Json, json};
+use workrail_core::report::ago;
 use workrail_engine::catalog::{Catalog, SourceCount};
+use workrail_host::clock::SystemClock;
 use workrail_host::sources::{SourceReport, Sources};
 use workrail_host::workspace::default_workspace;
+use workrail_model::time::Timestamp;
+use workrail_ports::environment::Clock as _;
 
 use crate::outcome::{Failure, Format};
 use crate::output::{self, Tone};
 use crate::settings;
 
 /// Every source, with the number of its usable files.
-pub(crate) fn source_reports() -> Result<Vec<(SourceReport, SourceCount)>, Failure> {
+fn source_reports() -> Result<Vec<(SourceReport, SourceCount)>, Failure> {
     settings::sources().map(source_reports_of)
 }
 
@@ -47,8 +51,8 @@ fn shadowed(count: &SourceCount) -> String {
 fn row((report, count): &(SourceReport, SourceCount)) -> Vec<String> {
     let location = match &report.git {
         Some(git) => {
-            let commit =
-                git.commit.as_deref().map_or(String::new(), |commit| format!(" at {}", &commit[..8]));
+            let short = |commit: &str| format!(" at {}", commit.get(..8).unwrap_or(commit));
+            let commit = git.commit.as_deref().map_or_else(String::new, short);
             format!("{} {}{commit}", report.location, git.r#ref)
         }
         None => report.location.clone(),
@@ -101,7 +105,7 @@ pub(super) fn health(format: Format) -> Result<(), Failure> {
                 &format!("{state:<14} {} {name}{} ({files})", report.precedence.word(), report.location),
             );
             if let Some(git) = &report.git {
-                let when = git.fetched_at_ms.map_or("never".to_owned(), ago);
+                let when = git.fetched_at_ms.map_or("never".to_owned(), |at| fetched(at, &SystemClock.now()));
                 let commit = git.commit.as_deref().unwrap_or("no commit");
                 output::line(&format!("               {} {commit}, last fetched {when}", git.r#ref));
             }
@@ -114,14 +118,26 @@ pub(super) fn health(format: Format) -> Result<(), Failure> {
     if well { Ok(()) } else { Err(Failure::Problems) }
 }
 
-/// How long ago a moment was, roughly.
-fn ago(at_ms: u64) -> String {
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-    let minutes = u64::try_from(now.as_millis()).unwrap_or(u64::MAX).saturating_sub(at_ms) / 60_000;
-    match minutes {
-        0 => "just now".to_owned(),
-        1..60 => format!("{minutes} minutes ago"),
-        60..2_880 => format!("{} hours ago", minutes / 60),
-        2_880.. => format!("{} days ago", minutes / 1_440),
+/// When a source was fetched: `3 min ago`.
+fn fetched(at_ms: u64, now: &Timestamp) -> String {
+    // After now if the clock went backwards.
+    Timestamp::of_epoch_ms(at_ms).and_then(|at| ago(&at, now)).unwrap_or_else(|| "just now".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Broke: this was a rule of its own, which said `1 minutes ago`.
+    #[test]
+    fn the_time_of_a_fetch_is_written_as_everywhere() {
+        let now = Timestamp::parse("2026-03-01T12:00:00.000Z").unwrap();
+        let now_ms = u64::try_from(now.epoch_ms().unwrap()).unwrap();
+        const MINUTE: u64 = 60_000;
+        assert_eq!(fetched(now_ms - MINUTE, &now), "1 min ago");
+        assert_eq!(fetched(now_ms - 60 * MINUTE, &now), "1 h ago");
+        assert_eq!(fetched(now_ms - 36 * 60 * MINUTE, &now), "1 d ago");
+        assert_eq!(fetched(now_ms, &now), "just now");
+        assert_eq!(fetched(now_ms + MINUTE, &now), "just now");
     }
 }

@@ -5,7 +5,7 @@ use workrail_host::sources::{Mirror, Sources, SyncError, Synced};
 
 use crate::outcome::{Failure, Format};
 use crate::output::{self, ProgressDisplay, Tone};
-use crate::settings::{self};
+use crate::settings;
 
 pub(super) fn sync(names: &[String], format: Format) -> Result<(), Failure> {
     let sources = settings::sources()?;
@@ -19,12 +19,12 @@ pub(super) fn sync(names: &[String], format: Format) -> Result<(), Failure> {
     drop(progress);
     match format {
         Format::Json => {
-            let sources: Vec<Json> = results.iter().map(|(mirror, done)| result(mirror, done)).collect();
+            let sources: Vec<Json> = results.iter().map(|(mirror, done)| as_json(mirror, done)).collect();
             output::json(&json!({ "sources": sources }));
         }
         Format::Text => {
             for (mirror, done) in &results {
-                tell(mirror, done);
+                print(mirror, done);
             }
             if results.is_empty() {
                 output::line(
@@ -48,7 +48,7 @@ fn wanted<'s>(sources: &'s Sources, names: &[String]) -> Result<Vec<&'s Mirror>,
     Ok(mirrors.iter().filter(|mirror| names.is_empty() || names.contains(&mirror.name)).collect())
 }
 
-pub(super) fn result(mirror: &Mirror, done: &Result<Synced, SyncError>) -> Json {
+fn as_json(mirror: &Mirror, done: &Result<Synced, SyncError>) -> Json {
     let (outcome, commit, files, problem) = match done {
         Ok(Synced::Unchanged { commit, files }) => ("unchanged", Some(commit), Some(files), None),
         Ok(Synced::Updated { commit, files }) => ("updated", Some(commit), Some(files), None),
@@ -67,7 +67,7 @@ pub(super) fn result(mirror: &Mirror, done: &Result<Synced, SyncError>) -> Json 
     })
 }
 
-pub(super) fn tell(mirror: &Mirror, done: &Result<Synced, SyncError>) {
+fn print(mirror: &Mirror, done: &Result<Synced, SyncError>) {
     let name = &mirror.name;
     match done {
         Ok(Synced::Unchanged { commit, files }) => {
