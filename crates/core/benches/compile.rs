@@ -24,7 +24,7 @@ fn main() {
             let ratio = compiled.as_secs_f64() / parsed.as_secs_f64();
             println!("figure: compile/parse {ratio:.1}x (target <= 20; {compiled:?} against {parsed:?})");
         }
-        None => println!("skipped: the corpus of workflow files is not beside the workspace"),
+        None => println!("skipped: the corpus of workflow files is not next to the workspace"),
     }
     let (few, many) = (generated(100), generated(1_000));
     let per_step = |bytes: &[u8], steps: f64| fastest(|| run(bytes)).as_secs_f64() / steps;

@@ -106,6 +106,9 @@ fn parts_fit(glob: &[&str], path: &[&str]) -> bool {
                 next[index + 1] = reached[index] && name_fits(part, name);
             }
         }
+        if !next.contains(&true) {
+            return false;
+        }
         reached = next;
     }
     reached[path.len()]

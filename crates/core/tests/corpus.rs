@@ -4,7 +4,7 @@
     clippy::unwrap_used,
     clippy::print_stdout,
     clippy::disallowed_methods,
-    reason = "a test reads the files beside the workspace and fails loudly"
+    reason = "a test reads the files next to the workspace and fails loudly"
 )]
 
 mod driver;
@@ -20,7 +20,7 @@ use workrail_model::compiled::{CompiledWorkflow, ConditionTest, Expr, ForCount, 
 fn corpus() -> Option<Vec<PathBuf>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/corpus");
     if !root.is_dir() {
-        println!("skipped: the corpus of workflow files is not beside the workspace");
+        println!("skipped: the corpus of workflow files is not next to the workspace");
         return None;
     }
     let mut files = Vec::new();

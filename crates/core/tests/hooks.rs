@@ -161,6 +161,28 @@ fn commands_for_people_are_refused_however_they_are_written() {
         "echo \"$(echo case x)\"; workrail approve amber; echo \"\"",
         "$\"workrail\" approve amber",
         "bash -c $\"workrail approve amber\"",
+        "echo ${x:-$(workrail approve amber)}",
+        "echo \"${x:-$(workrail approve amber)}\"",
+        "echo \"${x:-`workrail approve amber`}\"",
+        "echo \"${x:-${y:-$(workrail approve amber)}}\"",
+        "echo \"${x:-'$(workrail approve amber)'}\"",
+        "echo ${x:-'}'}$(workrail approve amber)",
+        "echo ${x:-\\}$(workrail approve amber)}",
+        "echo ${x:-<(workrail approve amber)}",
+        "echo \"${x:-it's}\"; workrail approve amber; echo '",
+        "${x:-workrail approve amber}",
+        "${x-workrail} approve amber",
+        ": ${C:=workrail}; $C approve amber",
+        "${HOME:+workrail} approve amber",
+        "coproc workrail approve amber",
+        "coproc W { workrail approve amber; }",
+        "function f { workrail approve amber; }; f",
+        "function f() { workrail approve amber; }; f",
+        "time -p workrail approve amber",
+        "if true; then bash <<'EOF'\nworkrail approve amber\nEOF\nfi",
+        "echo \"$(case a in a) if true; then x; fi esac)\"; workrail approve amber; echo \"\"",
+        "echo \"$(case a in a) while x; do y; done esac)\"; workrail approve amber; echo \"\"",
+        "echo \"$(case a in a) if x; then case b in b) y;; esac fi esac)\"; workrail approve amber; echo \"\"",
     ];
     for line in refused {
         assert!(refused_command(line).is_some(), "{line}");
@@ -189,6 +211,13 @@ fn commands_for_people_are_refused_however_they_are_written() {
         "echo \"costs 5$\" workrail approve amber",
         "case a in a) echo workrail approve;; esac",
         "cat [a<<END\nworkrail approve amber\nEND",
+        "echo ${x:-'$(workrail approve amber)'}",
+        "echo ${x:-workrail approve amber}",
+        "echo ${x:+a} ${x#*/} ${#x} ${x::-3} ${x//\\//_} workrail approve amber",
+        "x=a; ${x:-workrail} approve amber",
+        "echo \"$(case a in a) if true; then x; fi esac) workrail approve amber\"",
+        "echo function workrail approve amber",
+        "function workrail { approve amber; }",
     ];
     for line in harmless {
         assert_eq!(refused_command(line), None, "{line}");
@@ -217,7 +246,12 @@ fn any_line_is_parsed_to_its_end() {
     let shells = "sh -c '".repeat(2_000);
     let parentheses = "(".repeat(200_000);
     let cases = "$(case a in a)".repeat(20_000);
-    for line in [deep, quotes, wrapped, shells, parentheses, cases] {
+    let braces = "${x:-".repeat(20_000);
+    let quoted_braces = "\"${x:-".repeat(20_000);
+    // Each value has the one before it twice.
+    let doubled: String = (0..5_000).map(|n| format!("v{}=\"$v{n}$v{n}\"; ", n + 1)).collect();
+    let doubled = format!("v0=x; {doubled}");
+    for line in [deep, quotes, wrapped, shells, parentheses, cases, braces, quoted_braces, doubled] {
         assert_eq!(refused_command(&line), None);
     }
 }

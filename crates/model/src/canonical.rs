@@ -111,7 +111,7 @@ fn write_number(number: &Number, out: &mut Vec<u8>) -> Result<(), CanonicalError
 
 /// Whether a double is spelled as an integer that could not be read back: below 1e21 it has no exponent to distinguish
 /// it from a literal that was rounded.
-pub fn is_unsafe_integer(double: f64) -> bool {
+pub(crate) fn is_unsafe_integer(double: f64) -> bool {
     double.fract() == 0.0 && double.abs() > SAFE_INTEGER_MAX as f64 && double.abs() < 1e21
 }
 

@@ -51,6 +51,7 @@ pub enum UseFailure {
 #[serde(rename_all = "snake_case")]
 pub enum AttemptContext {
     WorkflowStep,
+    // Part of the locked set; nothing produces it. Only a step of the workflow can try what an agent has.
     SystemProbe,
 }
 
@@ -58,6 +59,7 @@ pub enum AttemptContext {
 #[serde(rename_all = "snake_case")]
 pub enum Claimant {
     Agent,
+    // Part of the locked set; nothing produces it. What a person decides is an approval or an answer.
     User,
 }
 

@@ -160,7 +160,7 @@ pub enum NarrowBy {
     Tags,
 }
 
-/// A file that is there and cannot be used, with the reasons.
+/// A file that exists but cannot be used, with the reasons.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct UnusableFile {
@@ -229,7 +229,7 @@ pub enum InspectMode {
     Preview,
 }
 
-/// A document that the workflow points at, and whether it is there.
+/// A document that the workflow points at, and whether it exists.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct InspectedReference {

@@ -39,6 +39,7 @@ pub mod resume;
 pub mod retention;
 pub mod server;
 pub mod session;
+pub mod shell;
 pub mod snapshot;
 pub mod step_key;
 pub mod strict_json;

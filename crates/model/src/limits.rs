@@ -75,7 +75,7 @@ pub const CONTROL_BYTES_MAX: u64 = 1024 * 1024;
 /// Paths that an event lists; more are counted, or kept in the content store.
 pub const EVIDENCE_PATHS_MAX: usize = 50;
 /// A longer path is counted, not listed.
-pub(crate) const EVIDENCE_PATH_BYTES_MAX: usize = 512;
+pub const EVIDENCE_PATH_BYTES_MAX: usize = 512;
 /// A command as the host's hook saw it.
 pub(crate) const EVIDENCE_COMMAND_BYTES_MAX: usize = 1024;
 /// The end of a check's output, in the event and in a blocker's reply.

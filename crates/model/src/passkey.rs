@@ -130,7 +130,7 @@ pub struct Assertion {
     pub signature: Binary<80>,
 }
 
-/// An assertion with what its challenge was made of, beside what the person decided.
+/// An assertion with what its challenge was made of, next to what the person decided.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SignedChallenge {

@@ -130,6 +130,11 @@ impl NextCall {
         Self { tool, arguments }
     }
 
+    /// The tool and its arguments, as replies name a call within a line; markers intact.
+    pub fn in_a_line(&self) -> String {
+        format!("{} {}", self.tool, self.arguments_text())
+    }
+
     /// The arguments as one line of JSON, markers intact.
     pub fn arguments_text(&self) -> String {
         let mut text = Value::Object(self.arguments.clone()).to_string();
@@ -368,7 +373,7 @@ pub struct ReturnTo {
     pub next_call: NextCall,
 }
 
-/// A document the workflow points at, and whether it is there.
+/// A document the workflow points at, and whether it exists.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ReferenceInfo {
@@ -386,7 +391,7 @@ pub struct ReferenceInfo {
 pub struct ReplyBody {
     pub kind: ReplyKind,
     /// All of the reply in words; nothing the agent needs is only elsewhere. Empty while stored: the
-    /// parts beside it hold the words then.
+    /// parts next to it hold the words then.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub text: String,
     pub run: RunInfo,
@@ -436,6 +441,9 @@ pub struct ReplyBody {
     pub children: Vec<ChildResult>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub return_to: Option<ReturnTo>,
+    /// Shows the last point that passed. Present once this step was refused several times in a row.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub way_out: Option<NextCall>,
     /// The workflow's file has changed since the run was started; said in words once.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub workflow_changed: bool,

@@ -60,6 +60,9 @@ pub struct Candidate {
     /// When it was last worked on; for people, nothing is ranked by it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_worked_on: Option<String>,
+    /// Who worked on it last (G114); absent in a data directory, which has one user.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_actor: Option<String>,
     pub why_matched: Vec<MatchReason>,
     /// The same in words.
     pub reason: String,

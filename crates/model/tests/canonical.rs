@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use workrail_model::canonical::{CanonicalError, double_text, is_unsafe_integer, value_to_canonical};
+use workrail_model::canonical::{CanonicalError, double_text, value_to_canonical};
 use workrail_model::digest::Sha256;
 use workrail_model::strict_json;
 
@@ -289,8 +289,9 @@ fn json_value() -> impl Strategy<Value = Value> {
         any::<bool>().prop_map(Value::Bool),
         (-(1i64 << 53) + 1..1i64 << 53).prop_map(|n| json!(n)),
         any::<f64>()
-            .prop_filter("canonical", |double| double.is_finite() && !is_unsafe_integer(*double))
-            .prop_map(|double| json!(double)),
+            .prop_filter("finite", |double| double.is_finite())
+            .prop_map(|double| json!(double))
+            .prop_filter("canonical", |number| value_to_canonical(number).is_ok()),
         any::<String>().prop_map(Value::String),
     ];
     leaf.prop_recursive(4, 64, 8, |inner| {

@@ -48,7 +48,7 @@ static ALL: [Feature; 6] = [
         purpose: "Treats tools beyond files and shell as optional: try, report, degrade openly.",
         settings: &[],
         constraints: &[
-            "Take no optional tool for granted: sub-agents, web access and similar abilities may be missing.",
+            "Take no optional tool for granted: subagents, web access and similar abilities may be missing.",
             "A missing ability changes how the work is done, never whether its result is honest.",
             "Judgement stays with you, whatever tools do the legwork.",
         ],
@@ -120,16 +120,16 @@ static ALL: [Feature; 6] = [
             purpose: "Maximum number of subagents that work at the same time.",
         }],
         constraints: &[
-            "Sub-agents execute well-defined tasks; plans, priorities and verdicts stay with you.",
-            "Run at most {maxParallel} sub-agents at the same time, each with its own question.",
+            "Subagents execute well-defined tasks; plans, priorities and verdicts stay with you.",
+            "Run at most {maxParallel} subagents at the same time, each with its own question.",
         ],
         procedure: &[
-            "Give every sub-agent the facts it needs, the question, and the form of the answer.",
+            "Give every subagent the facts it needs, the question, and the form of the answer.",
             "Read all answers before you decide, and settle contradictions yourself.",
         ],
         verify: &[
-            "No sub-agent's claim went into the result unread.",
-            "What sub-agents disagreed on is settled or recorded.",
+            "No subagent's claim went into the result unread.",
+            "What subagents disagreed on is settled or recorded.",
         ],
         refs: &["wr.refs.parallelize_cognition_serialize_synthesis"],
     },

@@ -60,9 +60,9 @@ static ALL: [Snippet; 10] = [
     },
     Snippet {
         id: "wr.refs.parallelize_cognition_serialize_synthesis",
-        text: "Have independent questions answered in parallel where sub-agents are available, otherwise one after the other. Bring the \
+        text: "Have independent questions answered in parallel where subagents are available, otherwise one after the other. Bring the \
                results together in one place, yourself: compare them against each other and against the evidence, \
-               settle contradictions explicitly, and own the conclusion. Sub-agents gather; they do not decide.",
+               settle contradictions explicitly, and own the conclusion. Subagents gather; they do not decide.",
     },
     Snippet {
         id: "wr.refs.synthesis_under_disagreement",

@@ -129,7 +129,7 @@ static ALL: [Template; 15] = [
             "probe",
             "Probe: {capability}",
             "This workflow needs the capability `{capability}`. Try it once, as small as possible: for \
-             `web_browsing` fetch any short page, for `delegation` hand a sub-agent a one-line task. Report what \
+             `web_browsing` fetch any short page, for `delegation` hand a subagent a one-line task. Report what \
              happened as a `wr.capability_observation` artifact, and do nothing else in this step.",
         )],
     },

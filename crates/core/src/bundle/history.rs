@@ -203,7 +203,7 @@ impl<'s> HistoryReader<'s> {
             positions.check_order(node.kind, own.position(), of_parent.map(SnapshotSummary::position));
         checked.map_err(|error| {
             let (id, index) = (node.node_id, node.created_index.get());
-            let what = format!("of {id} (event {index}) {error}");
+            let what = format!("the snapshot of {id} (event {index}) {error}");
             BundleError::format(BundleSection::Snapshot(node.snapshot_ref), what)
         })
     }

@@ -14,6 +14,7 @@ mod deliver;
 mod error;
 mod history;
 mod identity;
+mod needle;
 mod portable;
 mod positions;
 mod purge;

@@ -1,7 +1,7 @@
 //! Removes a text from everything in a session, including what agents wrote: a secret that was recorded (G85).
 //!
 //! Unlike redaction by key, this looks for the text itself, in events, notes, artifacts and stored replies. Apart from
-//! the digests of what was sent, and what passkeys signed of them, it changes nothing else.
+//! the digests of what was sent, what passkeys signed of them and the records of idempotency keys, it changes nothing else.
 
 use serde_json::{Value, json};
 use workrail_model::canonical::value_to_canonical;
@@ -41,7 +41,7 @@ impl std::fmt::Debug for Purge {
 #[error("the text has fewer than {TEXT_CHARS_MIN} characters; it would be part of many words")]
 pub struct TooShort;
 
-/// A replacement that cannot contain any of these forms, not even together with what is beside it.
+/// A replacement that cannot contain any of these forms, not even together with the text around it.
 fn replacement(forms: &[String]) -> String {
     let ends_like = |a: &str, b: &str| a.char_indices().any(|(at, _)| b.starts_with(&a[at..]));
     let brings_back = |form: &String| {
@@ -89,12 +89,15 @@ impl Purge {
     /// Removes the text from an event.
     pub fn event(&self, event: &mut Value) {
         // Digests that cover what was sent, and what a passkey signed of them: a short text could be guessed from them.
-        for pointer in ["/data", "/data/keyed", "/data/checkpoint"] {
+        for pointer in ["/data", "/data/checkpoint"] {
             drop_members(event, pointer, &["requestDigest", "submitted"]);
         }
         let kind = event.get("kind").and_then(Value::as_str).map(str::to_owned);
-        if kind.as_deref() == Some("approval_recorded") {
-            drop_members(event, "/data", &["proof"]);
+        match kind.as_deref() {
+            Some("approval_recorded") => drop_members(event, "/data", &["proof"]),
+            // A key starts its run under ids that are derived from it, which the copy has not.
+            Some("run_started") => drop_members(event, "/data", &["keyed"]),
+            Some(_) | None => {}
         }
         let before = event.clone();
         if let Some(data) = event.get_mut("data") {
@@ -214,9 +217,14 @@ fn replaced_bytes(bytes: &[u8], needle: &[u8], replacement: &[u8]) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::collections::BTreeSet;
+
     use serde_json::json;
     use test_case::test_case;
+    use workrail_model::digest::Sha256;
+    use workrail_testkit::history::{AdvancePayload, History};
+
+    use super::*;
 
     const SECRET: &str = "hunter2\"quoted";
 
@@ -245,18 +253,101 @@ mod tests {
 
     /// A short text could be guessed from a digest of what was submitted, and from what a passkey signed of it.
     #[test]
-    fn digests_of_what_was_sent_are_dropped() {
-        let digests = json!({ "requestDigest": "sha256:00", "submitted": "sha256:00", "proof": {} });
-        let dropped = |kind: &str, data: Value| {
-            let mut event = json!({ "kind": kind, "data": data });
+    fn a_valid_log_without_digests_of_what_was_sent_is_left() {
+        let mut dropped = BTreeSet::new();
+        for mut event in log() {
+            assert_eq!(Event::from_value(event.clone()).map(|_| ()), Ok(()), "{event}");
+            let before = event.clone();
             purge().event(&mut event);
-            event["data"].clone()
+            assert_eq!(Event::from_value(event.clone()).map(|_| ()), Ok(()), "{event}");
+            dropped.extend(missing(&before["data"], &event["data"], before["kind"].as_str().unwrap()));
+        }
+        let expected = [
+            "advance_recorded.requestDigest",
+            "advance_recorded.submitted",
+            "approval_recorded.proof",
+            "approval_recorded.submitted",
+            "context_set.proof",
+            "node_created.checkpoint.requestDigest",
+            "run_started.keyed",
+        ];
+        assert_eq!(dropped.iter().map(String::as_str).collect::<Vec<_>>(), expected);
+        let mut answered = answer("other");
+        purge().event(&mut answered);
+        assert_eq!(answered, answer("other"), "nothing was removed");
+    }
+
+    /// A log with everything that holds a digest of what was sent.
+    fn log() -> Vec<Value> {
+        let mut history = History::new(1);
+        let start = history.start();
+        let root = history.root();
+        let refused = history.blocked(root);
+        let saved = history.checkpoint(root).0;
+        let advanced = history.advance(root, AdvancePayload::NOTES).0;
+        let plans = [start, refused, saved, advanced];
+        let events = plans.iter().flat_map(|plan| &plan.events);
+        let mut log: Vec<Value> =
+            events.map(|event| serde_json::from_slice(&event.to_canonical().unwrap()).unwrap()).collect();
+        let digest = Sha256::of(b"sent");
+        for event in &mut log {
+            match event["kind"].as_str() {
+                Some("run_started") => {
+                    event["data"]["keyed"] =
+                        json!({ "requestDigest": digest, "keyDigest": digest, "replyRef": digest });
+                }
+                Some("advance_recorded") => event["data"]["submitted"] = json!(digest),
+                Some(_) | None => {}
+            }
+        }
+        log.extend([approval(), answer(SECRET)]);
+        log
+    }
+
+    fn event(kind: &str, scope: Value, data: Value) -> Value {
+        json!({
+            "v": 1, "eventId": "evt_0000000000000000", "eventIndex": 9, "sessionId": "sess_0000000000000000",
+            "kind": kind, "scope": scope, "dedupeKey": "k:1", "data": data,
+        })
+    }
+
+    fn proof() -> Value {
+        let assertion = json!({
+            "credentialId": "AA", "authenticatorData": "AA", "clientDataJSON": "AA", "signature": "AA",
+        });
+        json!({
+            "signed": { "assertion": assertion, "nonce": "AA", "origin": "http://localhost:1" },
+            "run": "run_0000000000000000",
+            "key": { "name": "Laptop", "publicKey": "AA", "enrolment": Sha256::of(b"enrolment") },
+        })
+    }
+
+    fn approval() -> Value {
+        let scope = json!({ "runId": "run_0000000000000000", "nodeId": "node_0000000000000001" });
+        let data = json!({
+            "approvalId": "appr_0000000000000000", "stepId": "gate", "decision": "approved", "channel": "passkey",
+            "submitted": Sha256::of(b"sent"), "proof": proof(),
+        });
+        event("approval_recorded", scope, data)
+    }
+
+    /// A person's answer, signed with a passkey.
+    fn answer(pin: &str) -> Value {
+        let data = json!({
+            "contextId": "ctx_0000000000000000", "context": { "pin": pin }, "source": "console_answer",
+            "nodeId": "node_0000000000000001", "proof": proof(),
+        });
+        event("context_set", json!({ "runId": "run_0000000000000000" }), data)
+    }
+
+    /// The paths of members that are gone.
+    fn missing(before: &Value, after: &Value, path: &str) -> Vec<String> {
+        let members = before.as_object().into_iter().flatten();
+        let gone = |(name, value): (&String, &Value)| match after.get(name) {
+            None => vec![format!("{path}.{name}")],
+            Some(after) => missing(value, after, &format!("{path}.{name}")),
         };
-        assert_eq!(dropped("approval_recorded", digests.clone()), json!({}));
-        assert_eq!(dropped("advance_recorded", digests), json!({ "proof": {} }));
-        let answer = |value: &str| json!({ "context": { "pin": value }, "proof": {} });
-        assert_eq!(dropped("context_set", answer("other")), answer("other"), "nothing was removed");
-        assert_eq!(dropped("context_set", answer(SECRET)).get("proof"), None);
+        members.flat_map(gone).collect()
     }
 
     #[test]

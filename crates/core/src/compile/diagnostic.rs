@@ -84,10 +84,6 @@ impl Diagnostics {
         Self { file: file.to_owned(), problems, left_out }
     }
 
-    pub fn has_errors(&self) -> bool {
-        self.errors().next().is_some()
-    }
-
     pub fn errors(&self) -> impl Iterator<Item = &Diagnostic> {
         self.problems.iter().filter(|problem| problem.severity == DiagnosticSeverity::Error)
     }

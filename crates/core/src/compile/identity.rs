@@ -94,7 +94,11 @@ pub(super) fn check(id: &str, origin: FileOrigin, report: &mut DiagnosticReport)
                 DraftDiagnostic::on(Code::LegacyId, &at)
                     .message(format!("`{id}` has no namespace"))
                     .why("it still runs, but new workflows need `namespace.name`, so that names do not collide")
-                    .fix(suggestion.map_or_else(String::new, |new| format!("rename it to \"{new}\""))),
+                    .fix(match suggestion {
+                        Some(new) => format!("rename it to \"{new}\""),
+                        // With a namespace it would be too long.
+                        None => format!("use a shorter id such as \"{}.review\"", origin.namespace()),
+                    }),
             );
         }
         Some(_) => {}

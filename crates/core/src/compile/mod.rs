@@ -20,6 +20,7 @@ mod identity;
 mod library;
 mod lint;
 mod loops;
+mod mentions;
 mod nearest;
 mod path;
 mod reference;

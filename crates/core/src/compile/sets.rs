@@ -8,7 +8,8 @@ use workrail_model::name::{ConditionId, ContextKey};
 use workrail_model::nearest::nearest;
 
 use super::diagnostic::Code;
-use super::lint::{Mentions, StepPaths};
+use super::lint::StepPaths;
+use super::mentions::Mentions;
 use super::path::DocPath;
 use super::report::{DiagnosticReport, DraftDiagnostic, shown};
 use super::source::{ContextDutySource, ContextType, StandardStep};

@@ -51,7 +51,8 @@ pub fn recorded(
     let id = derive::checkpoint_node_id(node, attempt);
     let Some(made) = facts.node(id) else { return Ok(None) };
     let record = made.checkpoint.ok_or(DecideError::Invariant("a checkpoint has the record of its call"))?;
-    let input_differs = record.request_digest != output.digest_with(&Context::default())?;
+    let digest = output.digest_with(&Context::default())?;
+    let input_differs = record.request_digest.is_some_and(|recorded| recorded != digest);
     Ok(Some(RecordedCheckpoint { node: id, record, input_differs }))
 }
 
@@ -104,7 +105,7 @@ pub fn checkpoint(command: Checkpoint<'_>) -> Result<Decided, DecideError> {
             snapshot_ref,
             checkpoint: Some(CheckpointRecord {
                 attempt_id: attempt,
-                request_digest: digest,
+                request_digest: Some(digest),
                 reply_ref: stored.blob_ref(),
             }),
         }),

@@ -272,7 +272,9 @@ impl PreparedAttempt<'_> {
         let others = demands.iter().enumerate().filter(|(other, _)| *other != index);
         let others: Vec<String> = others.map(|(_, demand)| demand.named()).collect();
         if !others.is_empty() {
-            message.push_str(&format!(" Also without evidence: {}.", others.join("; ")));
+            // The author's words, which may end with a full stop, are quoted at the beginning.
+            let need = if others.len() == 1 { "needs" } else { "need" };
+            message.push_str(&format!(" {} also {need} evidence.", others.join(" and ")));
         }
         // What the pointer names decides whether the notes of the retry replace these.
         let mut pointer = BlockerPointer::WorkflowStep { step_id: pending.step_id.clone() };
@@ -377,17 +379,17 @@ impl UnmetDemand {
     fn subject(&self) -> String {
         match &self.claim {
             None => "This step".to_owned(),
-            Some(message) => format!(
-                "Your notes claim what a criterion asks for (\"{}\"). The claim",
-                message.trim_end_matches('.')
-            ),
+            Some(message) => {
+                format!("Your notes claim what a criterion asks for (\"{message}\"). The claim")
+            }
         }
     }
 
     fn named(&self) -> String {
         match &self.claim {
-            None => "the step".to_owned(),
-            Some(message) => format!("\"{}\"", message.trim_end_matches('.')),
+            // The step comes first, so this begins a sentence.
+            None => "The step".to_owned(),
+            Some(message) => format!("\"{message}\""),
         }
     }
 }

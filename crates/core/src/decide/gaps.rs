@@ -52,13 +52,14 @@ impl PreparedAttempt<'_> {
         for (subject, summary) in disclose::degraded(workflow, &self.reported_capabilities(check)) {
             gaps.push(self.gap(Reason::Advisory(Advisory::CapabilityDegraded), subject, &summary));
         }
-        for contradiction in self.contradictions() {
+        let contradictions = self.contradictions();
+        for contradiction in &contradictions {
             let reason = Reason::Advisory(Advisory::ClaimContradicted);
-            gaps.push(self.gap(reason, &self.contradiction_cause(&contradiction), &contradiction.text));
+            gaps.push(self.gap(reason, &self.contradiction_cause(contradiction), &contradiction.text));
         }
         // An open gap stays one gap, however often it is encountered again.
         gaps.retain(|new| !self.open_gaps().any(|old| old.reason == new.reason && is_same_cause(old, new)));
-        gaps.extend(self.resolutions(step, waived));
+        gaps.extend(self.resolutions(step, waived, &contradictions));
         gaps
     }
 
@@ -95,13 +96,17 @@ impl PreparedAttempt<'_> {
     }
 
     /// Gaps that the agent closes by name, and those whose cause is gone.
-    fn resolutions(&self, step: &StepId, waived: &[Finding]) -> Vec<GapRecorded> {
+    fn resolutions(
+        &self,
+        step: &StepId,
+        waived: &[Finding],
+        contradictions: &[Contradiction],
+    ) -> Vec<GapRecorded> {
         let (facts, run) = (self.command.facts, self.node.run_id);
         let (node, attempt) = (self.node.node_id, self.attempt);
         let mut resolved = disclose::resolutions(facts, run, node, attempt, &self.delivered.output.artifacts);
         let waived = waived.iter().map(|finding| cause(self.pending, &finding.blocker));
-        let contradicted =
-            self.contradictions().into_iter().map(|contradiction| self.contradiction_cause(&contradiction));
+        let contradicted = contradictions.iter().map(|contradiction| self.contradiction_cause(contradiction));
         let still: Vec<String> = waived.chain(contradicted).collect();
         for gap in self.open_gaps().filter(|gap| gap_closer(gap.reason) == GapCloser::Agent) {
             let Some(cause) = gap.cause.as_ref().map(BoundedText::as_str) else { continue };

@@ -5,6 +5,7 @@
 pub mod advance;
 pub mod approve;
 pub mod attempt;
+mod attempt_reply;
 mod check_events;
 pub mod checkpoint;
 pub mod checks;

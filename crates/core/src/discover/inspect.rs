@@ -190,24 +190,23 @@ fn compiled_text(recorded: &CompiledWarning) -> String {
 }
 
 fn text(body: &WorkflowInspection) -> String {
-    let call = format!("start_workflow {{\"workflowId\":\"{}\"}}", body.workflow_id);
+    let next = body.next_call.as_ref().map(|call| format!("Next: {}. {GOAL_WANTED}", call.in_a_line()));
+    let next = next.unwrap_or_default();
     let mut text = within(&metadata(body), METADATA_BYTES_MAX, |left| {
         format!("… {left} more facts are left out of this text.")
     });
     if body.mode == InspectMode::Preview {
         let lines: Vec<String> = body.plan.iter().map(outline::line).collect();
         text.push_str("\nPlan:\n");
-        let max = DISCOVERY_TEXT_BYTES_MAX.saturating_sub(text.len() + call.len() + 300);
+        let max = DISCOVERY_TEXT_BYTES_MAX.saturating_sub(text.len() + next.len() + 300);
         text.push_str(&within(&lines, max, |left| {
             format!("… {left} of {} lines are left out of this text.", lines.len())
         }));
         text.push_str("Prompts are delivered one step at a time in a run.\n");
     } else {
-        text.push_str("\nThe plan: inspect_workflow with \"mode\":\"preview\".\n");
+        text.push_str(&format!("\nThe plan: {} with \"mode\":\"preview\".\n", ToolName::InspectWorkflow));
     }
-    if body.next_call.is_some() {
-        text.push_str(&format!("Next: {call}. {GOAL_WANTED}"));
-    }
+    text.push_str(&next);
     text
 }
 

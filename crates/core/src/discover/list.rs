@@ -2,13 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use workrail_model::compiled::CompiledWorkflow;
 use workrail_model::digest::{Sha256, WorkflowHash};
 use workrail_model::discovery::{
-    DISCOVERY_TEXT_BYTES_MAX, DiscoveryWarning, DiscoveryWarningCode, IdStatus, LISTED_DESCRIPTION_BYTES_MAX,
-    LISTED_PROBLEMS_MAX, ListedWorkflow, NarrowBy, Precedence, Staleness, UnusableFile, WorkflowGroup,
-    WorkflowKind, WorkflowList,
+    DISCOVERY_TEXT_BYTES_MAX, DiscoveryWarning, DiscoveryWarningCode, IdStatus, InspectMode,
+    LISTED_DESCRIPTION_BYTES_MAX, LISTED_PROBLEMS_MAX, ListedWorkflow, NarrowBy, Precedence, Staleness,
+    UnusableFile, WorkflowGroup, WorkflowKind, WorkflowList,
 };
 use workrail_model::name::WorkflowId;
 use workrail_model::reply::NextCall;
@@ -138,11 +138,13 @@ pub fn list(
         [only] if how == Matching::Exact => ("Start it", only.workflow_id.as_str()),
         _ => ("Start one", "ID"),
     };
-    let preview = format!("inspect_workflow {{\"workflowId\":\"{id}\",\"mode\":\"preview\"}}.\n");
+    let inspect = [("workflowId", Value::from(id)), ("mode", json!(InspectMode::Preview))];
+    let preview = format!("{}.\n", NextCall::new(ToolName::InspectWorkflow, inspect).in_a_line());
     let foot = match (rights.why_no_start(), tools.offers(ToolName::StartWorkflow)) {
         (Some(why), _) => format!("{why} See what it does: {preview}"),
         (None, true) => format!(
-            "{start}: start_workflow {{\"workflowId\":\"{id}\"}}. {GOAL_WANTED} See what it does first: {preview}"
+            "{start}: {}. {GOAL_WANTED} See what it does first: {preview}",
+            start_call(id).in_a_line()
         ),
         (None, false) => format!("See what it does: {preview}"),
     };
@@ -385,15 +387,20 @@ fn groups(matched: &[&Summary]) -> Vec<WorkflowGroup> {
     groups
 }
 
-fn arguments_of(group: &WorkflowGroup) -> Value {
-    match group.narrow_by {
-        NarrowBy::Query => json!({ "query": group.name }),
-        NarrowBy::Tags => json!({ "tags": [group.name] }),
-    }
+fn narrowing_to(group: &WorkflowGroup) -> NextCall {
+    let argument = match group.narrow_by {
+        NarrowBy::Query => ("query", json!(group.name)),
+        NarrowBy::Tags => ("tags", json!([group.name])),
+    };
+    NextCall::new(ToolName::ListWorkflows, [argument])
 }
 
 fn group_line(group: &WorkflowGroup) -> String {
-    format!("- {}: {} — list_workflows {}", group.name, group.count, arguments_of(group))
+    format!("- {}: {} — {}", group.name, group.count, narrowing_to(group).in_a_line())
+}
+
+fn start_call(id: &str) -> NextCall {
+    NextCall::new(ToolName::StartWorkflow, [("workflowId", Value::from(id))])
 }
 
 /// The one call that is certainly next, if there is one.
@@ -404,13 +411,12 @@ fn next_call(
     filter: &Filter,
     tools: ToolSet,
 ) -> Option<NextCall> {
-    let (tool, arguments) = match (workflows, groups) {
-        (_, [group, ..]) => (ToolName::ListWorkflows, arguments_of(group)),
-        ([_, ..], []) if how == Matching::Nearest => (ToolName::ListWorkflows, json!({})),
-        ([only], []) => (ToolName::StartWorkflow, json!({ "workflowId": only.workflow_id })),
-        ([], []) if !filter.is_empty() => (ToolName::ListWorkflows, json!({})),
+    let call = match (workflows, groups) {
+        (_, [group, ..]) => narrowing_to(group),
+        ([_, ..], []) if how == Matching::Nearest => NextCall::new(ToolName::ListWorkflows, []),
+        ([only], []) => start_call(only.workflow_id.as_str()),
+        ([], []) if !filter.is_empty() => NextCall::new(ToolName::ListWorkflows, []),
         (_, []) => return None,
     };
-    let arguments: Map<String, Value> = arguments.as_object().cloned().unwrap_or_default();
-    tools.offers(tool).then_some(NextCall { tool, arguments })
+    Some(call).filter(|call| tools.offers(call.tool))
 }

@@ -205,10 +205,10 @@ mod tests {
             let asked = WorkflowId::parse(old).unwrap();
             let alone = [bundled.clone()];
             assert_eq!(select(&alone).owner(&alone, &asked), Some(0), "{old}");
-            let beside = [bundled.clone(), claim(old, Precedence::Project, 0, "own.json")];
+            let both = [bundled.clone(), claim(old, Precedence::Project, 0, "own.json")];
             // A file in the reserved namespace is refused, and no other workflow takes its place.
             let expected = asked.namespace().is_none().then_some(1);
-            assert_eq!(select(&beside).owner(&beside, &asked), expected, "{old}");
+            assert_eq!(select(&both).owner(&both, &asked), expected, "{old}");
         }
     }
 

@@ -23,7 +23,7 @@ use workrail_model::reply::WarningCode;
 
 use crate::compile::{Code, DiagnosticSeverity};
 
-pub use diagnostics::explanation_of as explain_diagnostic;
+pub use diagnostics::explanation_of;
 
 /// A code and everything about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -105,7 +105,7 @@ pub struct UnknownCode {
 pub fn topics() -> Vec<Topic> {
     let mut drafts = Drafts::default();
     for code in Code::ALL {
-        drafts.add(code.as_str(), TopicKind::Diagnostic(code.severity()), diagnostics::explanation_of(*code));
+        drafts.add(code.as_str(), TopicKind::Diagnostic(code.severity()), explanation_of(*code));
     }
     for code in BlockerCode::ALL {
         drafts.add(code.as_str(), TopicKind::Blocker, runs::blocker(code));

@@ -3,7 +3,8 @@
 //! This keeps an honest agent from taking a shortcut. It is not a security boundary: an agent can hide a command from
 //! any reader of it. The boundary is what the decision itself requires, up to a passkey (G97).
 
-use super::script::{KEYWORDS, ScriptCommand, assignment, commands};
+use super::compound::without_keywords;
+use super::script::{ScriptCommand, assignment, commands};
 
 /// A command reserved for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -100,8 +101,7 @@ fn in_line(line: &str, depth: usize) -> Option<RefusedCommand> {
 }
 
 fn in_words(words: &[String], depth: usize) -> Option<RefusedCommand> {
-    let start = words.iter().position(|word| !KEYWORDS.contains(&&**word) && assignment(word).is_none())?;
-    let mut rest = words.get(start..)?;
+    let mut rest = from_program(words);
     loop {
         let (program, arguments) = rest.split_first()?;
         let program = program_name(program);
@@ -125,10 +125,20 @@ fn in_words(words: &[String], depth: usize) -> Option<RefusedCommand> {
     }
 }
 
+/// The words from the program on, without what may precede it.
+fn from_program(words: &[String]) -> &[String] {
+    let mut rest = without_keywords(words);
+    while let [first, after @ ..] = rest
+        && assignment(first).is_some()
+    {
+        rest = without_keywords(after);
+    }
+    rest
+}
+
 /// What a shell without arguments reads, from a here-document or from the preceding command.
 fn in_input(command: &ScriptCommand, piped: Option<&ScriptCommand>, depth: usize) -> Option<RefusedCommand> {
-    let program = command.words.iter().find(|word| assignment(word).is_none());
-    let program = program.map(|word| program_name(word))?;
+    let program = from_program(&command.words).first().map(|word| program_name(word))?;
     let reads = SHELLS.contains(&&*program) || RUNNERS.contains(&&*program);
     if !reads {
         return None;

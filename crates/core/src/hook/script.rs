@@ -6,14 +6,14 @@
 
 use std::collections::BTreeMap;
 
+use super::compound::{Parentheses, arithmetic};
+
 /// Nested substitutions are parsed to this depth.
 const DEPTH_MAX: usize = 8;
 /// How much of a line is parsed; hosts refuse longer ones.
 const CHARS_MAX: usize = 256 * 1024;
-
-/// Words before a command that are not commands themselves.
-pub(super) const KEYWORDS: [&str; 12] =
-    ["if", "then", "elif", "else", "while", "until", "do", "!", "time", "{", "}", "spawn"];
+/// How much of the values of its variables is filled in: a value may contain another one twice, and so on.
+const EXPANDED_BYTES_MAX: usize = 256 * 1024;
 
 /// One command with its arguments, without quotes and redirections.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -35,40 +35,12 @@ pub(super) fn commands(text: &str) -> Vec<ScriptCommand> {
         depth: 0,
         variables: BTreeMap::new(),
         arithmetic_end: 0,
+        expandable: EXPANDED_BYTES_MAX,
         documents: Vec::new(),
         found: Vec::new(),
     };
     reader.list(Until::End);
     reader.found
-}
-
-/// Arithmetic expressions by where they begin, with their end: `((...))` by the second parenthesis, both of which are
-/// closed together, unlike those of `((a); b)`; `$[...]` and `NAME[...]` by the bracket.
-fn arithmetic(chars: &[char]) -> BTreeMap<usize, usize> {
-    let (mut parentheses, mut brackets) = (Vec::new(), Vec::new());
-    let mut found = BTreeMap::new();
-    let mut is_escaped = false;
-    for (at, c) in chars.iter().enumerate() {
-        if std::mem::take(&mut is_escaped) {
-            continue;
-        }
-        match c {
-            '\\' => is_escaped = true,
-            '(' => parentheses.push(at),
-            '[' => brackets.push(at),
-            ')' => {
-                let begin = parentheses.pop().filter(|begin| *begin > 0 && chars[begin - 1] == '(');
-                found.extend(begin.filter(|_| chars.get(at + 1) == Some(&')')).map(|begin| (begin, at + 1)));
-            }
-            ']' => {
-                let is_name = |c: char| c == '$' || c == '_' || c.is_ascii_alphanumeric();
-                let begin = brackets.pop().filter(|begin| *begin > 0 && is_name(chars[begin - 1]));
-                found.extend(begin.map(|begin| (begin, at)));
-            }
-            _ => {}
-        }
-    }
-    found
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -87,51 +59,11 @@ struct ScriptReader {
     arithmetic: BTreeMap<usize, usize>,
     /// Up to here, `<<` and `#` belong to an arithmetic expression.
     arithmetic_end: usize,
+    /// What is left of `EXPANDED_BYTES_MAX`.
+    expandable: usize,
     /// The delimiters of here-documents that begin after this line, and the commands that read them.
     documents: Vec<(String, usize)>,
     found: Vec<ScriptCommand>,
-}
-
-/// The `case` commands that are open in each parenthesis: there, `)` ends a pattern.
-struct Parentheses {
-    open_cases: Vec<usize>,
-}
-
-impl Parentheses {
-    fn new() -> Self {
-        Self { open_cases: vec![0] }
-    }
-
-    fn open(&mut self) {
-        self.open_cases.push(0);
-    }
-
-    /// Whether `)` ends the list that contains all others.
-    fn close(&mut self) -> bool {
-        match self.open_cases.as_slice() {
-            [.., cases] if *cases > 0 => false,
-            [_] => true,
-            _ => {
-                self.open_cases.pop();
-                false
-            }
-        }
-    }
-
-    /// `case WORD in` opens, `esac` closes.
-    fn see(&mut self, words: &[String]) {
-        let Some(cases) = self.open_cases.last_mut() else { return };
-        let mut words = words.iter().skip_while(|word| KEYWORDS.contains(&word.as_str()));
-        match words.next().map(String::as_str) {
-            Some("case") if words.nth(2).is_none_or(|word| word != "esac") => *cases += 1,
-            // Nested ones may end together.
-            Some("esac") => {
-                let ended = 1 + words.take_while(|word| *word == "esac").count();
-                *cases = cases.saturating_sub(ended);
-            }
-            Some(_) | None => {}
-        }
-    }
 }
 
 /// The command that is being parsed.
@@ -393,15 +325,52 @@ impl ScriptReader {
             }
             Some('{') => {
                 self.at += 1;
-                let name = self.name();
-                while self.take().is_some_and(|c| c != '}') {}
-                self.expand(&name, current, quoting);
+                self.braced(current, quoting);
             }
             Some(c) if c.is_ascii_alphabetic() || c == '_' => {
                 let name = self.name();
                 self.expand(&name, current, quoting);
             }
             Some(_) | None => current.push('$'),
+        }
+    }
+
+    /// `${...}` after its brace. The text after the name may contain substitutions, and take the value's place.
+    fn braced(&mut self, current: &mut CommandBuilder, quoting: Quoting) {
+        let name = self.name();
+        if self.depth >= DEPTH_MAX {
+            while self.take().is_some_and(|c| c != '}') {}
+            return self.expand(&name, current, quoting);
+        }
+        self.depth += 1;
+        let mut text = CommandBuilder::default();
+        while let Some(c) = self.take() {
+            match c {
+                '}' => break,
+                '\\' => self.escaped(&mut text),
+                '\'' if quoting == Quoting::Bare => self.single_quoted(&mut text),
+                '"' => self.double_quoted(&mut text),
+                '`' => self.backquoted(&mut text),
+                '$' => self.dollar(&mut text, quoting),
+                '<' | '>' if quoting == Quoting::Bare && self.take_if('(') => {
+                    self.substitution(&mut text, Until::Parenthesis);
+                }
+                other => text.push(other),
+            }
+        }
+        self.depth -= 1;
+        let text: Vec<String> = text.command.words.into_iter().chain(text.word).collect();
+        let text = text.join(" ");
+        let text = text.strip_prefix(':').unwrap_or(&text);
+        let is_known = self.variables.contains_key(&name);
+        match text.split_at_checked(1) {
+            Some(("+", other)) => push_expanded(other, current, quoting),
+            Some(("-", other)) if !is_known => push_expanded(other, current, quoting),
+            Some(("=", other)) if !is_known => {
+                push_expanded(other, current, quoting);
+                self.variables.insert(name, other.to_owned());
+            }
+            Some(_) | None => self.expand(&name, current, quoting),
         }
     }
 
@@ -415,20 +384,14 @@ impl ScriptReader {
     }
 
     fn expand(&mut self, name: &str, current: &mut CommandBuilder, quoting: Quoting) {
-        let Some(value) = self.variables.get(name) else {
-            current.push('$');
-            current.push_text(name);
-            return;
-        };
-        match quoting {
-            Quoting::Double => current.push_text(value),
-            Quoting::Bare => {
-                for (position, part) in value.split_whitespace().enumerate() {
-                    if position > 0 {
-                        current.end_word();
-                    }
-                    current.push_text(part);
-                }
+        match self.variables.get(name).filter(|value| value.len() <= self.expandable) {
+            Some(value) => {
+                self.expandable -= value.len();
+                push_expanded(value, current, quoting);
+            }
+            None => {
+                current.push('$');
+                current.push_text(name);
             }
         }
     }
@@ -478,6 +441,21 @@ impl ScriptReader {
 enum Quoting {
     Bare,
     Double,
+}
+
+/// Outside quotes, a value is split into words.
+fn push_expanded(value: &str, current: &mut CommandBuilder, quoting: Quoting) {
+    match quoting {
+        Quoting::Double => current.push_text(value),
+        Quoting::Bare => {
+            for (position, part) in value.split_whitespace().enumerate() {
+                if position > 0 {
+                    current.end_word();
+                }
+                current.push_text(part);
+            }
+        }
+    }
 }
 
 /// The name and value of a word such as `NAME=value`.

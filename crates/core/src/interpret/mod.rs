@@ -251,8 +251,10 @@ pub(crate) fn decides_about_own_loop(
         .is_some()
 }
 
-/// The first decision among the artifacts that is for this loop, which is the one that is checked: one without a
-/// `loopId`, or with the loop's own id or label. Anything else is not a decision, and never an exit.
+/// The first decision among the artifacts that is for this loop: one without a `loopId`, or with the loop's own id or
+/// label. Anything else is not a decision, and never an exit. A contract checks the first artifact of its kind, which may
+/// be none: then that blocks. What is not a decision is skipped here, because the log does not keep the order of
+/// artifacts, and a retry or a repair must follow the same decision (G27).
 fn decision_of(workflow: &CompiledWorkflow, loop_id: &LoopId, artifacts: &[Value]) -> Option<LoopDecision> {
     let label = loop_label(workflow, loop_id)?;
     artifacts.iter().find_map(|artifact| {

@@ -2,7 +2,8 @@
 //!
 //! A node inherits its parent's answer when it is created, and answers with itself once it is marked.
 //! A mark on a node that already has children (a fork that starts with a change) would leave its
-//! descendants with an outdated answer; such *late* marks are stored separately and checked as well. They are few, and
+//! descendants with an outdated answer. If no child has children, such as the checkpoints of a step that is answered,
+//! their answers are corrected. Other *late* marks are stored separately and checked as well. They are few, and
 //! checking one costs O(log depth), so the answer is exactly that of a walk.
 
 use std::collections::BTreeSet;
@@ -25,10 +26,21 @@ impl Nearest {
     }
 
     pub(super) fn mark(&mut self, dag: &Dag, ix: NodeIx) {
-        if let Some(answer) = self.answers.get_mut(ix.position()).filter(|answer| **answer != Some(ix)) {
-            *answer = Some(ix);
-            if !dag.node(ix).children.is_empty() {
-                self.late.insert(ix);
+        let Some(answer) = self.answers.get_mut(ix.position()).filter(|answer| **answer != Some(ix)) else {
+            return;
+        };
+        *answer = Some(ix);
+        let children: Vec<NodeIx> =
+            dag.node(ix).children.iter().filter_map(|child| dag.find(*child)).collect();
+        if children.iter().any(|child| !dag.node(*child).children.is_empty()) {
+            self.late.insert(ix);
+            return;
+        }
+        for child in children {
+            if let Some(answer) =
+                self.answers.get_mut(child.position()).filter(|answer| **answer != Some(child))
+            {
+                *answer = Some(ix);
             }
         }
     }

@@ -63,6 +63,9 @@ impl RunRecord<'_> {
         if let Some(parent) = self.run.parent {
             lines.push(format!("Started inside run {}.", RunLabel::of(parent.run_id)));
         }
+        if let Some(actor) = &self.run.last_actor {
+            lines.push(format!("Last worked on by {actor}."));
+        }
         lines.push(format!("Mode: {}.", self.facts.preferences(self.tip.node_id).autonomy.as_str()));
         let location = self.workflow.zip(state.as_ref()).and_then(|(workflow, state)| {
             let progress = Progress::of(workflow, state, &context)?;

@@ -49,5 +49,6 @@ fn run_line(facts: &SessionState, run: &RunState, content: &dyn ContentReader) -
     let context = tip.and_then(|tip| facts.context_at(tip.node_id).ok()).unwrap_or_default();
     let goal = context.get("goal").and_then(serde_json::Value::as_str);
     let goal = goal.map_or_else(String::new, |goal| format!(": {}", gist(goal, GOAL_SHOWN_BYTES_MAX)));
-    format!("- {} ({}), {}{goal}", RunLabel::of(run.run_id), run.workflow_id, status_words(status))
+    let by = run.last_actor.as_ref().map_or_else(String::new, |actor| format!(", last worked on by {actor}"));
+    format!("- {} ({}), {}{by}{goal}", RunLabel::of(run.run_id), run.workflow_id, status_words(status))
 }

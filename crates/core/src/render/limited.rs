@@ -2,9 +2,11 @@
 //!
 //! Sizes are those of a JSON string, including escapes: that is how a rendered text is stored and sent.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde_json::Value;
+use workrail_model::reply::without_markers;
 
 use crate::condition::js_string;
 
@@ -36,7 +38,8 @@ const EXCERPT_BYTES_MAX: usize = 200;
 const EXCERPTS_BYTES_MAX: usize = 64 * 1024;
 const EXCERPT_MARK: &str = "[...]";
 
-/// Collects a text up to a limit, and tracks how much of it each variable takes.
+/// Collects a text up to a limit, and tracks how much of it each variable takes. Only `push_marker` writes a token
+/// marker: in all other text NUL is replaced, as it is what markers are recognised by.
 #[derive(Debug)]
 pub(crate) struct LimitedText {
     text: String,
@@ -77,13 +80,26 @@ impl LimitedText {
 
     pub(crate) fn push(&mut self, text: &str) -> Result<(), Full> {
         if let Some(bytes) = json_bytes_within(text, self.max - self.bytes) {
-            self.text.push_str(text);
+            self.text.push_str(&unmarked(text));
             self.bytes += bytes;
             return Ok(());
         }
         if self.overflow == Overflow::Cut {
             let keep = fitting(text, self.max - self.bytes);
-            self.text.push_str(keep);
+            self.text.push_str(&unmarked(keep));
+            self.bytes = self.max;
+        }
+        Err(Full)
+    }
+
+    /// A token marker. It is never cut: half of one would not be replaced by a token.
+    pub(crate) fn push_marker(&mut self, marker: &str) -> Result<(), Full> {
+        if let Some(bytes) = json_bytes_within(marker, self.max - self.bytes) {
+            self.text.push_str(marker);
+            self.bytes += bytes;
+            return Ok(());
+        }
+        if self.overflow == Overflow::Cut {
             self.bytes = self.max;
         }
         Err(Full)
@@ -174,6 +190,14 @@ impl LimitedText {
             self.bytes = bytes;
         }
         written
+    }
+}
+
+/// The text without anything that could be taken for a marker. It is never larger in JSON, where NUL is an escape.
+fn unmarked(text: &str) -> Cow<'_, str> {
+    match text.contains('\0') {
+        true => Cow::Owned(without_markers(text)),
+        false => Cow::Borrowed(text),
     }
 }
 

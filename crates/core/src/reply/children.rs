@@ -131,6 +131,6 @@ fn child_text(child: &ChildResult) -> String {
     // The artifact itself names its kind.
     lines.extend(child.artifacts.iter().map(|artifact| format!("Artifact: {}", artifact.gist)));
     lines.extend(child.open_gaps.iter().map(|gap| format!("Open gap: {gap}")));
-    lines.push(format!("All of it: {} {}", child.next_call.tool, child.next_call.arguments_text()));
+    lines.push(format!("All of it: {}", child.next_call.in_a_line()));
     lines.join("\n")
 }

@@ -14,14 +14,14 @@ pub mod tips;
 
 use serde_json::Value;
 use workrail_model::blocker::{Blocker, BlockerCode, BlockerReport};
-use workrail_model::compiled::{CompiledWorkflow, StepKind};
+use workrail_model::compiled::CompiledWorkflow;
 use workrail_model::event::Context;
 use workrail_model::id::{GapId, RunId};
 use workrail_model::preferences::{Autonomy, NextIntent, Preferences, RunStatus};
 use workrail_model::reply::{
     ACK_TOKEN_MARKER, Branch, CHECKPOINT_TOKEN_MARKER, ChildResult, NextCall, OpenTip, OtherRun, PendingBody,
     Recap, ReferenceInfo, ReplyBody, ReplyKind, ReturnTo, RunInfo, RunIsAt, STATE_TOKEN_MARKER, StepContext,
-    StoredReply, Warning, without_markers,
+    StoredReply, Warning,
 };
 use workrail_model::snapshot::{EngineState, PendingStep};
 use workrail_model::text::truncate_with_marker;
@@ -33,8 +33,7 @@ use crate::label::RunLabel;
 use crate::progress::Progress;
 use crate::project::SessionState;
 use crate::reason::GapCloser;
-use crate::render::prompt::delegation::PARENT_TOKEN;
-use crate::render::prompt::{self, Lifecycle, RenderMode, StepTextTooLong};
+use crate::render::prompt::{self, Lifecycle, ParentToken, RenderMode, StepTextTooLong};
 
 /// A title may contain a variable, and a variable anything.
 pub const TITLE_SHOWN_BYTES_MAX: usize = 200;
@@ -164,6 +163,7 @@ pub fn render(input: &ReplyInput<'_>) -> Result<StoredReply, StepTextTooLong> {
         open_tips: extras.open_tips,
         children: extras.children,
         return_to: extras.return_to,
+        way_out: extras.way_out.filter(|_| text::offers_way_out(input.moment)),
         workflow_changed: extras.workflow_changed,
         fork_ack_token: None,
     };
@@ -238,31 +238,24 @@ fn pending_body(input: &ReplyInput<'_>, step: &PendingStep) -> Result<PendingBod
         ReplyMoment::Started => Lifecycle::Start,
         ReplyMoment::Advanced | ReplyMoment::Blocked { .. } => Lifecycle::Advance,
         ReplyMoment::Rehydrated => Lifecycle::Rehydrate,
-        ReplyMoment::Checkpointed => return Ok(body(input, step, "")),
+        ReplyMoment::Checkpointed => return Ok(body(input, step, String::new())),
     };
-    let mode = RenderMode { lifecycle, autonomy: input.preferences.autonomy, site: input.site };
+    let autonomy = input.preferences.autonomy;
+    let mode = RenderMode { lifecycle, autonomy, site: input.site, parent: ParentToken::Marker };
     let prompt = match input.long_text {
         LongText::Refuse => prompt::render_step(workflow, step, context, mode)?,
         LongText::Shorten => prompt::render_step_shortened(workflow, step, context, mode),
     };
-    Ok(body(input, step, &prompt))
+    Ok(body(input, step, prompt))
 }
 
-/// A delegating step passes its own bookmark to the runs that it starts.
-fn with_parent(workflow: &CompiledWorkflow, step: &PendingStep, prompt: String) -> String {
-    match workflow.step(&step.step_id).map(|step| &step.kind) {
-        Some(StepKind::Parallel { .. }) => prompt.replace(PARENT_TOKEN, STATE_TOKEN_MARKER),
-        Some(StepKind::Standard | StepKind::CapabilityProbe { .. }) | None => prompt,
-    }
-}
-
-fn body(input: &ReplyInput<'_>, step: &PendingStep, prompt: &str) -> PendingBody {
+fn body(input: &ReplyInput<'_>, step: &PendingStep, prompt: String) -> PendingBody {
     let title = prompt::render_title(input.workflow, step, input.context);
     let asked = interpret::asked_confirmation(input.workflow, step, input.context);
     PendingBody {
         step_id: step.step_id.clone(),
-        title: without_markers(&truncate_with_marker(&title, TITLE_SHOWN_BYTES_MAX)),
-        prompt: with_parent(input.workflow, step, without_markers(prompt)),
+        title: truncate_with_marker(&title, TITLE_SHOWN_BYTES_MAX).into_owned(),
+        prompt,
         require_confirmation: asked != AskedConfirmation::Nothing,
     }
 }

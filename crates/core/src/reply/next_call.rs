@@ -15,6 +15,7 @@ use workrail_model::tool::ToolName;
 
 use super::ReplyInput;
 use crate::builtins::LOOP_CONTROL_KIND;
+use crate::contract::kind_of;
 use crate::interpret::{ASSESSMENT_CONTRACT, CRITERIA_REF};
 use crate::render::prompt::METRICS_OUTCOMES;
 use crate::routing::Reads;
@@ -36,6 +37,12 @@ impl OwedInput {
                 self.artifacts.push(artifact);
             }
         }
+    }
+
+    /// The loop must end, which decides what its contract leaves open.
+    fn stop_loop(&mut self) {
+        self.artifacts.retain(|artifact| kind_of(artifact) != LOOP_CONTROL_KIND);
+        self.artifacts.push(json!({ "kind": LOOP_CONTROL_KIND, "decision": "stop" }));
     }
 }
 
@@ -167,10 +174,9 @@ fn missing(
             _ if blocker.decision == Some(PersonDecision::Rejected) => asked.notes = true,
             BlockerPointer::WorkflowStep { .. } => match blocker.code {
                 BlockerCode::MissingRequiredNotes => asked.notes = true,
-                BlockerCode::LoopLimitReached => {
-                    asked.add_artifacts([json!({ "kind": LOOP_CONTROL_KIND, "decision": "stop" })]);
-                }
-                BlockerCode::AssessmentFollowupRequired
+                // After all others.
+                BlockerCode::LoopLimitReached
+                | BlockerCode::AssessmentFollowupRequired
                 | BlockerCode::CheckFailed
                 | BlockerCode::EditsNotAllowed
                 | BlockerCode::EvidenceMissing
@@ -187,6 +193,9 @@ fn missing(
             },
             BlockerPointer::Capability { .. } | BlockerPointer::ContextBudget => {}
         }
+    }
+    if blockers.iter().any(|blocker| blocker.code == BlockerCode::LoopLimitReached) {
+        asked.stop_loop();
     }
     asked
 }

@@ -1,6 +1,9 @@
 //! What the run recorded before, in the words of a reply: notes of earlier steps, and branches that start here.
 
-use workrail_model::reply::{Recap, RecapEntry, ReplyBody};
+use serde_json::Value;
+use workrail_model::read_run::ALL_STEPS;
+use workrail_model::reply::{NextCall, Recap, RecapEntry, ReplyBody};
+use workrail_model::tool::ToolName;
 
 use super::ReplyMoment;
 
@@ -30,7 +33,8 @@ pub(super) fn recap(title: &str, label: &str, recap: Option<&Recap>) -> Option<S
 }
 
 fn read_all(label: &str) -> String {
-    format!("read_run {{\"run\":\"{label}\",\"step\":\"all\"}}")
+    let arguments = [("run", Value::from(label)), ("step", Value::from(ALL_STEPS))];
+    NextCall::new(ToolName::ReadRun, arguments).in_a_line()
 }
 
 fn quoted(entry: &RecapEntry) -> String {
@@ -70,8 +74,7 @@ pub(super) fn branches(moment: ReplyMoment<'_>, body: &ReplyBody) -> Option<Stri
         let far = if branch.steps == 1 { "1 step".to_owned() } else { format!("{} steps", branch.steps) };
         // The top of the reply already has the call for the current step.
         let call = branch.next_call.as_ref().filter(|_| !(branch.preferred && is_call_above));
-        let call = call
-            .map_or_else(String::new, |call| format!(" To see it: {} {}", call.tool, call.arguments_text()));
+        let call = call.map_or_else(String::new, |call| format!(" To see it: {}", call.in_a_line()));
         let line = format!("\n- {far} further, {status}{newest}. Recorded: {}{call}", branch.summary);
         if text.len() + line.len() > BRANCHES_BYTES_MAX {
             text.push_str(&format!("\n- and {} more", branches.len() - position));

@@ -63,8 +63,8 @@ fn primary(input: &ReplyInput<'_>, body: &ReplyBody) -> String {
         ReplyMoment::Blocked { in_a_row, .. } => {
             lines.push(blocked(input.site, opening(&body.blockers), &body.run, &body.blockers));
             lines.extend(check_outputs(&input.extras.failed_checks));
-            if in_a_row >= REFUSALS_BEFORE_WAY_OUT {
-                lines.push(way_out(in_a_row, input.extras.way_out.as_ref()));
+            if offers_way_out(input.moment) {
+                lines.push(way_out(in_a_row, body.way_out.as_ref()));
             }
         }
         ReplyMoment::Checkpointed => {
@@ -297,6 +297,17 @@ fn blocked(site: &AgentSite, opening: &str, run: &RunInfo, blockers: &[Blocker])
         text.push_str(&entry);
     }
     text
+}
+
+/// Whether the step was refused so often that repeating it makes no sense.
+pub(super) fn offers_way_out(moment: ReplyMoment<'_>) -> bool {
+    match moment {
+        ReplyMoment::Blocked { in_a_row, .. } => in_a_row >= REFUSALS_BEFORE_WAY_OUT,
+        ReplyMoment::Started
+        | ReplyMoment::Advanced
+        | ReplyMoment::Rehydrated
+        | ReplyMoment::Checkpointed => false,
+    }
 }
 
 fn way_out(in_a_row: usize, call: Option<&NextCall>) -> String {

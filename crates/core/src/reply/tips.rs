@@ -73,7 +73,7 @@ pub fn text(tips: &[OpenTip]) -> Option<String> {
         let call = tip
             .next_call
             .as_ref()
-            .map_or_else(String::new, |call| format!(" To see it: {} {}", call.tool, call.arguments_text()));
+            .map_or_else(String::new, |call| format!(" To see it: {}", call.in_a_line()));
         let line = format!(
             "\n- {location}; branched off after step {}. Last recorded: {}{call}",
             tip.from_step, tip.summary

@@ -67,7 +67,7 @@ pub enum TextSpan {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FactRole {
     Line,
-    /// Beside the heading, in renderings that support it.
+    /// Next to the heading, in renderings that support it.
     Badge(SpanTone),
 }
 

@@ -184,14 +184,18 @@ fn a_position_that_the_workflow_lacks_is_found() {
         positions.check_state(&forged(&state, change)).map_err(|error| error.to_string()).unwrap_err()
     };
     let step = |id: &'static str| move |value: &mut Value| value["pending"]["step"]["stepId"] = json!(id);
-    assert!(problem(&step("gone")).contains("`gone`, which its workflow does not have"));
-    assert!(problem(&step("review")).contains("not at that place"));
-    assert!(problem(&|value| value["loopStack"][1]["loopId"] = json!("other")).contains("loop `other`"));
-    assert!(problem(&|value| value["loopStack"][0]["loopId"] = json!("inner")).contains("not at that place"));
-    assert!(problem(&|value| value["loopStack"][2]["bodyIndex"] = json!(2)).contains("position 2"));
-    assert!(problem(&|value| value["loopStack"][0]["iteration"] = json!(2)).contains("iteration 2"));
-    assert!(problem(&|value| value["loopStack"] = json!([])).contains("not at that place"));
-    assert!(problem(&|value| value["completed"]["steps"] = json!(22)).contains("22 completed steps"));
+    let problems = [
+        ("an unknown step", problem(&step("gone"))),
+        ("a step outside these loops", problem(&step("review"))),
+        ("an unknown loop", problem(&|value| value["loopStack"][1]["loopId"] = json!("other"))),
+        ("a loop elsewhere", problem(&|value| value["loopStack"][0]["loopId"] = json!("inner"))),
+        ("a position beyond the body", problem(&|value| value["loopStack"][2]["bodyIndex"] = json!(2))),
+        ("an iteration beyond the limit", problem(&|value| value["loopStack"][0]["iteration"] = json!(2))),
+        ("no loops", problem(&|value| value["loopStack"] = json!([]))),
+        ("too many completed steps", problem(&|value| value["completed"]["steps"] = json!(22))),
+    ];
+    let shown = problems.map(|(position, problem)| format!("{position}: {problem}"));
+    insta::assert_snapshot!("positions_that_the_workflow_lacks", shown.join("\n"));
 }
 
 /// A step that may be skipped.

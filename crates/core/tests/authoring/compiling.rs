@@ -54,8 +54,8 @@ fn features_apply_in_the_order_of_their_ids_whatever_the_source_says() {
         { "id": "wr.features.subagent_guidance", "config": { "maxParallel": 4 } }]));
     assert_eq!(one.hash().unwrap(), two.hash().unwrap());
     let prompt = &one.steps[0].prompt;
-    assert!(prompt.contains("at most 4 sub-agents"), "settings are filled in: {prompt}");
-    assert!(prompt.find("no optional tool").unwrap() < prompt.find("Sub-agents execute").unwrap());
+    assert!(prompt.contains("at most 4 subagents"), "settings are filled in: {prompt}");
+    assert!(prompt.find("no optional tool").unwrap() < prompt.find("Subagents execute").unwrap());
     assert_eq!(one.refs.len(), 1, "the snippet's text is embedded");
     assert_eq!(one.steps[0].refs[0].content_hash, one.refs[0].content_hash);
 }
@@ -128,11 +128,10 @@ fn lists_of_the_snapshot_are_sorted_and_the_stored_form_is_checked() {
     assert_eq!(loops, ["aa", "zz"]);
     let mut value: Value = serde_json::from_slice(&workflow.to_canonical().unwrap()).unwrap();
     value["plan"][0]["loopId"] = json!("nowhere");
-    let error = CompiledWorkflow::parse(value.to_string().as_bytes()).unwrap_err();
-    assert!(error.to_string().contains("nowhere"), "{error}");
+    let unknown = CompiledWorkflow::parse(value.to_string().as_bytes()).unwrap_err();
     value["plan"][0]["loopId"] = json!("aa");
-    let error = CompiledWorkflow::parse(value.to_string().as_bytes()).unwrap_err();
-    assert!(error.to_string().contains("two places"), "{error}");
+    let repeated = CompiledWorkflow::parse(value.to_string().as_bytes()).unwrap_err();
+    insta::assert_snapshot!(format!("{unknown}\n{repeated}"));
 }
 
 #[test]
@@ -155,15 +154,13 @@ fn the_reserved_namespace_is_for_bundled_files() {
 }
 
 #[test]
-fn large_files_are_read_in_bounded_time() {
-    let started = std::time::Instant::now();
+fn a_file_with_many_steps_compiles_and_a_prompt_that_is_too_long_does_not() {
     let many: Vec<Value> =
         (0..9_000).map(|n| json!({ "id": format!("s{n}"), "title": "T", "prompt": "P" })).collect();
     let checked = check(CompileInput::new(workflow(json!(many)).to_string().as_bytes(), "x"));
     assert_eq!(checked.workflow.unwrap().steps.len(), 9_000);
     let huge = workflow(json!([{ "id": "a", "title": "A", "prompt": "x".repeat(990_000) }]));
     assert!(check(CompileInput::new(huge.to_string().as_bytes(), "x")).workflow.is_none());
-    assert!(started.elapsed().as_secs() < 20, "generous: other tests run beside this one");
 }
 
 #[test]

@@ -105,6 +105,25 @@ fn on_limit_block_blocks_until_told_to_stop() {
     assert_eq!((at(&passed.state).as_str(), passed.waived.len()), ("after", 1));
 }
 
+/// The log keeps artifacts in the order of their digests, and a lost snapshot is computed from them.
+#[test]
+fn the_same_decision_is_followed_whatever_is_recorded_with_it_and_in_whichever_order() {
+    let workflow = compiled(&workflow(json!([decided("again", 3, json!([decide("d")])), plain("after")])));
+    let empty = context(json!({}));
+    let first = start(&workflow, &empty).unwrap();
+    let mut elsewhere = decision("stop");
+    elsewhere["loopId"] = json!("another");
+    for unusable in [decision("maybe"), elsewhere, json!({ "kind": "wr.loop_control" })] {
+        for (word, next) in [("continue", "again@1::d"), ("stop", "after")] {
+            for artifacts in [[unusable.clone(), decision(word)], [decision(word), unusable.clone()]] {
+                let passed =
+                    advance_in(Strictness::NeverStop, &workflow, &first.state, &empty, &artifacts).unwrap();
+                assert_eq!(at(&passed.state), next, "{artifacts:?}");
+            }
+        }
+    }
+}
+
 #[test]
 fn a_missing_list_blocks_and_never_stop_skips_it() {
     let workflow = compiled(&workflow(json!([

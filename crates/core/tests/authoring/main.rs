@@ -1,10 +1,6 @@
 //! Authored workflows from source to completion: compiler, interpreter, output checks, raw input.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::disallowed_methods,
-    reason = "tests fail loudly, and two of them bound the time that work takes"
-)]
+#![expect(clippy::unwrap_used, reason = "tests fail loudly")]
 
 mod bounds;
 mod compiling;

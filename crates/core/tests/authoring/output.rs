@@ -200,7 +200,7 @@ fn criteria(criteria: Value, notes: &str, passes: bool) {
 #[test_case(json!([claim("passed", "checked")]), "passed", &[RequiredGrade::Checked] => (0, 0); "known")]
 #[test_case(json!([claim("passed", "checked")]), "Read the parser.", &[RequiredGrade::Checked] => (1, 0); "evidence without the claim")]
 #[test_case(json!([claim("passed", "checked"), claim("seen", "observed")]), "passed, seen", &[] => (0, 2); "each is named")]
-#[test_case(json!([claim("passed", "checked"), text("why")]), "passed", &[] => (1, 1); "beside a text that fails")]
+#[test_case(json!([claim("passed", "checked"), text("why")]), "passed", &[] => (1, 1); "with a text that fails")]
 #[test_case(json!({ "or": [claim("passed", "checked"), text("not needed")] }), "not needed", &[] => (0, 0); "another way to pass")]
 #[test_case(json!({ "or": [text("not needed"), claim("passed", "checked")] }), "passed", &[] => (0, 1); "no other way")]
 #[test_case(json!([{ "type": "contains", "value": "passed", "message": "m", "condition": { "var": "strict" }, "evidence": { "min": "checked" } }]), "passed", &[] => (0, 0); "without its condition")]
@@ -242,6 +242,19 @@ fn a_near_miss_is_named() {
     insta::assert_snapshot!([message("**answer:** 3"), message("It is 3.")].join("\n"));
 }
 
+/// Broke: the text that the notes lack was shown with a value in it, which would not have passed.
+#[test]
+fn a_near_miss_quotes_the_text_as_it_is_checked() {
+    let criteria = json!([{ "type": "contains", "value": "Use {{tool}}", "message": "Name {{tool}}." }]);
+    let workflow = compiled(&one(json!({ "validationCriteria": criteria })));
+    let message = |notes: &str| {
+        let check = checked(&workflow, Some(notes), &[], json!({ "tool": "make" }));
+        check.findings.first().map(|finding| finding.blocker.message.as_str().to_owned())
+    };
+    insta::assert_snapshot!(message("use {{TOOL}}").unwrap(), @r#"The notes do not pass: Name make. The notes have it in a different letter case: write "Use {{tool}}"."#);
+    assert_eq!(message("Use {{tool}}"), None);
+}
+
 #[test_case("Look again." => "Look again. Then assess again and resubmit."; "plain guidance")]
 #[test_case("Look again. Then rate again." => "Look again. Then assess again and resubmit."; "the author says so at the end")]
 #[test_case("Look, then rate again. List the rest." => "Look, then rate again. List the rest. Then resubmit."; "the author says so before")]
@@ -277,12 +290,11 @@ fn passed_with_a_report_that_failed_is_refused(result: &str, verified: &str, exp
 }
 
 #[test]
-fn a_catastrophic_pattern_ends_in_bounded_time() {
+fn a_pattern_that_takes_too_long_counts_as_not_matching() {
     let workflow = compiled(&one(json!({ "validationCriteria": [
-        { "type": "regex", "pattern": "^(?=(a+)+$)(a+)+b$", "message": "m" }] })));
-    let started = std::time::Instant::now();
-    checked(&workflow, Some(&"a".repeat(20_000)), &[], json!({}));
-    assert!(started.elapsed().as_secs() < 5);
+        { "type": "regex", "pattern": "^(?:(?=a)a|(?=a)a)+b$", "message": "m" }] })));
+    let check = checked(&workflow, Some(&"a".repeat(20_000)), &[], json!({}));
+    assert_eq!(codes(&check), [BlockerCode::InvalidRequiredOutput]);
 }
 
 /// G62: what an agent reports about itself, including a use, is recorded as weak.

@@ -399,6 +399,7 @@ pub enum StepProvenance {
     TemplateInjected {
         origin_id: String,
     },
+    // Part of the locked set; nothing produces it. A feature adds to prompts and has no setting for steps.
     #[serde(rename_all = "camelCase")]
     FeatureInjected {
         origin_id: String,

@@ -138,7 +138,8 @@ impl ValueKind {
     }
 }
 
-/// Whether a text can be the address of a database: it must not contain a password, which would be shown and recorded.
+/// Whether a text can be the address of a database: it must not contain a password or key, which would be shown and
+/// recorded.
 fn is_store_address(text: &str) -> bool {
     let Some(rest) = ["postgres://", "postgresql://"].iter().find_map(|scheme| text.strip_prefix(scheme))
     else {
@@ -147,8 +148,13 @@ fn is_store_address(text: &str) -> bool {
     let (address, options) = rest.split_once('?').unwrap_or((rest, ""));
     // The last `@`: a password may contain one.
     let user = address.rsplit_once('@').map_or("", |(user, _)| user);
-    let names_password = |option: &str| option.split('=').next() == Some("password");
-    !user.contains(':') && !options.split('&').any(names_password)
+    let names_secret = |option: &str| {
+        let name = option.split('=').next().unwrap_or_default().to_lowercase();
+        let is_secret = ["password", "key", "secret", "token"].iter().any(|word| name.contains(word));
+        // An encoded name could be any.
+        name.contains('%') || (is_secret && !name.ends_with("_file"))
+    };
+    !user.contains(':') && !options.split('&').any(names_secret)
 }
 
 impl SettingValue {
@@ -217,12 +223,19 @@ mod tests {
     #[test]
     fn a_store_address_with_a_password_is_refused_and_not_repeated() {
         let kind = ValueKind::StoreAddress;
-        let good = "postgres://agent@db.example:5432/team?tenant=acme";
-        assert_eq!(kind.read(good), Ok(SettingValue::Text(good.to_owned())));
+        for good in [
+            "postgres://agent@db.example:5432/team?tenant=acme",
+            "postgres://agent@db.example/team?password_file=/run/password&key_file=/run/key",
+        ] {
+            assert_eq!(kind.read(good), Ok(SettingValue::Text(good.to_owned())));
+        }
         for bad in [
             "postgres://agent:hunter2@db.example/team",
             "postgres://agent:hun@ter2@db.example/team",
             "postgres://agent@db.example/team?password=hunter2",
+            "postgres://agent@db.example/team?p%61ssword=hunter2",
+            "postgres://agent@db.example/team?tenant=acme&key=hunter2",
+            "postgres://agent@db.example/team?STORE_KEY=hunter2",
             "/var/lib/hunter2",
         ] {
             let refused = kind.read(bad).map_err(|problem| problem.to_string());

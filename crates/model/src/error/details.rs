@@ -12,7 +12,7 @@ use crate::team::{Act, Role};
 /// The arguments that a refusal names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub enum Argument {
+pub enum RefusedArgument {
     Context,
     IdempotencyKey,
     Output,
@@ -39,7 +39,7 @@ pub enum SizeMethod {
 pub struct Oversize {
     /// Where it was sent, if nothing else of the call tells it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub argument: Option<Argument>,
+    pub argument: Option<RefusedArgument>,
     pub measured_bytes: usize,
     pub max_bytes: usize,
     pub method: SizeMethod,
@@ -49,7 +49,7 @@ pub struct Oversize {
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct WantedValue {
-    pub argument: Argument,
+    pub argument: RefusedArgument,
     pub context_key: String,
     pub empty_value: Value,
 }
@@ -58,14 +58,14 @@ pub struct WantedValue {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RefusedArtifact {
-    pub argument: Argument,
+    pub argument: RefusedArgument,
     pub refused_artifact: usize,
 }
 
 /// What is known of a call whose write was not confirmed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Outcome {
+pub enum WriteOutcome {
     /// It may have been recorded.
     Unknown,
 }
@@ -82,7 +82,7 @@ pub struct Doubt {
 pub enum ErrorDetails {
     /// This argument cannot be used as it is.
     Argument {
-        argument: Argument,
+        argument: RefusedArgument,
     },
     Oversize(Oversize),
     /// The loop at the very start needs this key.
@@ -116,7 +116,7 @@ pub enum ErrorDetails {
     },
     /// The key of a start belongs to another run.
     KeyUsed {
-        argument: Argument,
+        argument: RefusedArgument,
         run_id: RunId,
         run: String,
     },
@@ -154,7 +154,7 @@ pub enum ErrorDetails {
     },
     Doubts(Vec<Doubt>),
     Outcome {
-        outcome: Outcome,
+        outcome: WriteOutcome,
         fix: String,
     },
 }

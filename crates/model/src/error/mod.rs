@@ -9,7 +9,7 @@ use crate::id::RunId;
 use crate::reply::NextCall;
 
 pub use details::{
-    Argument, Doubt, ErrorDetails, Outcome, Oversize, RefusedArtifact, SizeMethod, WantedValue,
+    Doubt, ErrorDetails, Oversize, RefusedArgument, RefusedArtifact, SizeMethod, WantedValue, WriteOutcome,
 };
 
 macro_rules! codes {
@@ -88,6 +88,8 @@ codes! {
     StoreContentDamaged = "STORE_CONTENT_DAMAGED",
     /// The signing keys cannot be used as they are.
     StoreKeyringUnusable = "STORE_KEYRING_UNUSABLE",
+    /// The access tokens of a team's members cannot be read.
+    StoreAccessTokensUnusable = "STORE_ACCESS_TOKENS_UNUSABLE",
     /// The caller's role does not allow it.
     StoreAccessDenied = "STORE_ACCESS_DENIED",
     /// A rule that must always hold did not; nothing was recorded.

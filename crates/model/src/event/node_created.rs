@@ -33,7 +33,9 @@ pub struct NodeCreated {
 #[serde(rename_all = "camelCase")]
 pub struct CheckpointRecord {
     pub attempt_id: AttemptId,
-    pub request_digest: Sha256,
+    /// The digest of what was sent; a replay that sends something else gets a warning. A purged copy lacks it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request_digest: Option<Sha256>,
     pub reply_ref: BlobRef,
 }
 

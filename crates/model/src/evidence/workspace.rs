@@ -77,7 +77,7 @@ pub enum RecordedFiles {
 
 closed_set! {
     "snake_case",
-    /// Why the engine did not look at a repository that is there.
+    /// Why the engine did not look at an existing repository.
     pub enum NotSeenReason {
         /// It has too many files that differ from HEAD.
         TooLarge,

@@ -1,6 +1,7 @@
 //! Builds the compiled workflow from the authored one: the passes in their fixed order.
 
 mod checks;
+mod delegation;
 mod step;
 mod virtuals;
 

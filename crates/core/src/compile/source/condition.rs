@@ -119,7 +119,7 @@ fn tests_nothing(reader: &mut FormatReader<'_>, at: &DocPath) -> Expr {
 }
 
 impl ConditionFields {
-    /// The test that decides. What is beside it is reported as ignored.
+    /// The test that decides. Anything else is reported as ignored.
     fn expr(self, reader: &mut FormatReader<'_>) -> Expr {
         let has_var = self.var.is_some();
         let var = self.var.unwrap_or_default();

@@ -1,6 +1,7 @@
 //! What a tool call does, from its name and arguments. One table has the names of all hosts: none has two meanings.
 
 use serde_json::Value;
+use workrail_model::shell;
 use workrail_model::tool::ToolName;
 
 use super::HookInput;
@@ -101,12 +102,8 @@ fn command(arguments: &Value) -> Option<String> {
     let words: Vec<&str> = given.as_array()?.iter().filter_map(Value::as_str).collect();
     match words.as_slice() {
         [_, flag, line] if flag.starts_with('-') && flag.ends_with('c') => Some((*line).to_owned()),
-        words => Some(words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")),
+        words => Some(shell::line(words)),
     }
-}
-
-fn quoted(word: &str) -> String {
-    format!("'{}'", word.replace('\'', r"'\''"))
 }
 
 fn paths(arguments: &Value) -> Vec<String> {

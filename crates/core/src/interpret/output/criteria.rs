@@ -67,7 +67,6 @@ pub(super) fn check(
     if issues.is_empty() {
         issues.push("the notes do not meet the step's validation criteria".to_owned());
     }
-    let issues: Vec<String> = issues.iter().map(|issue| filled(issue, scope)).collect();
     let message = format!("The notes do not pass: {}", issues.join("; "));
     check.validations.push(invalid(&contract_ref, &issues));
     check.findings.push(about_notes(
@@ -160,11 +159,9 @@ impl Judge<'_> {
             return CriteriaOutcome::Passes;
         }
         if !rule_passes(&rule.check, self.text) {
-            return CriteriaOutcome::fails(vec![format!(
-                "{}{}",
-                rule.message,
-                near_miss(&rule.check, self.text)
-            )]);
+            // What the rule wants is quoted as it is checked.
+            let message = filled(&rule.message, self.scope);
+            return CriteriaOutcome::fails(vec![message + &near_miss(&rule.check, self.text)]);
         }
         match rule.evidence {
             Some(evidence) if !self.known.contains(&evidence.min) => {
@@ -305,4 +302,18 @@ fn want(rule: &Rule) -> String {
     };
     let condition = if rule.when.is_some() { " (where its condition holds)" } else { "" };
     format!("{checked}{evidence}{condition}")
+}
+
+#[cfg(test)]
+mod tests {
+    use fancy_regex::{Error, RuntimeError};
+
+    use super::*;
+
+    #[test]
+    fn a_catastrophic_pattern_is_given_up_after_a_fixed_number_of_steps() {
+        let regex = pattern_of("^(?:(?=a)a|(?=a)a)+b$", "").expect("the pattern is valid");
+        let given_up = regex.is_match(&"a".repeat(20_000)).expect_err("it takes more steps than the limit");
+        assert!(matches!(given_up, Error::RuntimeError(RuntimeError::BacktrackLimitExceeded)), "{given_up}");
+    }
 }

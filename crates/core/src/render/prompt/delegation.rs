@@ -4,9 +4,12 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 use workrail_model::compiled::{CompiledWorkflow, Delegation};
+use workrail_model::reply::STATE_TOKEN_MARKER;
+use workrail_model::tool::ToolName;
 
 use super::super::limited::{Full, LimitedText};
 use super::super::template::fill;
+use super::{ParentToken, RenderMode};
 use crate::condition::{ValueScope, js_string};
 use crate::interpret::condition_holds;
 
@@ -14,6 +17,7 @@ pub(super) fn write(
     workflow: &CompiledWorkflow,
     delegations: &[Delegation],
     scope: &ValueScope<'_>,
+    mode: RenderMode<'_>,
     out: &mut LimitedText,
 ) -> Result<(), Full> {
     let active: Vec<&Delegation> = delegations
@@ -37,7 +41,7 @@ pub(super) fn write(
     ))?;
     for (index, own) in active.iter().enumerate() {
         out.push("\n\n")?;
-        section(index + 1, own, scope, out)?;
+        section(index + 1, own, scope, mode.parent, out)?;
     }
     out.push(
         "\n\n1. Give every subagent its goal and exactly its call. One without WorkRail's tools gets the goal and the \
@@ -50,6 +54,7 @@ fn section(
     number: usize,
     own: &Delegation,
     scope: &ValueScope<'_>,
+    parent: ParentToken,
     out: &mut LimitedText,
 ) -> Result<(), Full> {
     out.push(&format!("### {number}. Workflow `{}`\n- Goal: ", own.workflow_id))?;
@@ -83,18 +88,20 @@ fn section(
             DelegationInput::Argument(text) => fill(text, scope, out)?,
         }
     }
-    out.push("\n- Call: `start_workflow` with ")?;
+    let tool = ToolName::StartWorkflow;
+    out.push(&format!(
+        "\n- Call: `{tool}` with {{\"workflowId\": \"{}\", \"goal\": <its goal>, \"parent\": \"",
+        own.workflow_id
+    ))?;
+    match parent {
+        ParentToken::Placeholder => out.push("<stateToken of this step>")?,
+        ParentToken::Marker => out.push_marker(STATE_TOKEN_MARKER)?,
+    }
     let names: Vec<String> = inputs_of(own).map(|name| format!("\"{name}\": <its input>")).collect();
     let context =
         if names.is_empty() { String::new() } else { format!(", \"context\": {{{}}}", names.join(", ")) };
-    out.push(&format!(
-        "{{\"workflowId\": \"{}\", \"goal\": <its goal>, \"parent\": \"{PARENT_TOKEN}\"{context}}}",
-        own.workflow_id
-    ))
+    out.push(&format!("\"{context}}}"))
 }
-
-/// A placeholder for the token of the delegating step until the reply is signed.
-pub(crate) const PARENT_TOKEN: &str = "<stateToken of this step>";
 
 fn inputs_of(delegation: &Delegation) -> impl Iterator<Item = &str> {
     let mapped = delegation.context_mapping.values().filter(|name| !delegation.args.contains_key(*name));

@@ -4,7 +4,7 @@
 //! authored is left out. The layout is version 1; changing it requires a new number, so
 //! that started runs keep their text.
 
-pub(crate) mod delegation;
+mod delegation;
 pub(crate) mod functions;
 mod require;
 
@@ -44,12 +44,27 @@ pub struct RenderMode<'a> {
     pub autonomy: Autonomy,
     /// Where the agent works: the text names no command that does not exist there.
     pub site: &'a AgentSite,
+    pub parent: ParentToken,
+}
+
+/// What a delegating step's text has in the place of its own bookmark, which it passes to the runs that it starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ParentToken {
+    /// Words, for readers of the text.
+    Placeholder,
+    /// The marker that signing a reply replaces.
+    Marker,
 }
 
 impl From<Lifecycle> for RenderMode<'_> {
     /// The text for a run without a chosen mode, with the store.
     fn from(lifecycle: Lifecycle) -> Self {
-        Self { lifecycle, autonomy: Autonomy::Guided, site: &AgentSite::Local }
+        Self {
+            lifecycle,
+            autonomy: Autonomy::Guided,
+            site: &AgentSite::Local,
+            parent: ParentToken::Placeholder,
+        }
     }
 }
 
@@ -234,7 +249,7 @@ impl StepSource<'_> {
             })?;
         }
         out.section(|out| match &step.kind {
-            StepKind::Parallel { delegations } => delegation::write(workflow, delegations, &scope, out),
+            StepKind::Parallel { delegations } => delegation::write(workflow, delegations, &scope, mode, out),
             StepKind::Standard | StepKind::CapabilityProbe { .. } => fill(&step.prompt, &scope, out),
         })?;
         require::write(workflow, pending, step, context, mode, out)?;

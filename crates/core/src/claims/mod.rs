@@ -4,17 +4,23 @@
 //! Only certain facts are reported. A command counts as the reported one if its line ends with it and it is certain that
 //! the line's exit code is the command's; `cargo test | tail` says nothing about the tests.
 
+mod exit_code;
+mod files;
+
 use serde_json::Value;
 use workrail_model::event::EvidenceRecorded;
-use workrail_model::evidence::{CheckResult, Evidence, EvidenceGrade, HookObservation, PathList};
+use workrail_model::evidence::{CheckResult, Evidence, EvidenceGrade, HookObservation};
 
-use crate::builtins::{CODING_HANDOFF_KIND, VERIFICATION_KIND};
+use crate::builtins::VERIFICATION_KIND;
 use crate::contract::kind_of;
-use crate::{edits, evidence};
+use crate::evidence;
+use exit_code::{RunResult, ends_with, result_of};
 
 const HANDOFF_CONTRACT: &str = "wr.contracts.coding_handoff";
-/// The number of files that a handoff can name.
-const NAMED_FILES_MAX: usize = 20;
+/// The number of checks that a report can name, and the length of their commands. One with more is invalid, but it may
+/// still be recorded, and it is compared while the session is locked.
+const CHECKS_MAX: usize = 100;
+const COMMAND_BYTES_MAX: usize = 2000;
 
 /// A known fact about a step.
 #[derive(Clone, Copy, Debug)]
@@ -51,7 +57,8 @@ struct TestClaim<'a> {
 impl<'a> TestClaim<'a> {
     fn of(check: &'a Value) -> Option<Self> {
         let member = |name: &str| check.get(name).and_then(Value::as_str);
-        Some(Self { name: member("name")?, command: member("command"), result: member("result")? })
+        let command = member("command").filter(|command| command.len() <= COMMAND_BYTES_MAX);
+        Some(Self { name: member("name")?, command, result: member("result")? })
     }
 
     fn says_passed(&self) -> bool {
@@ -114,7 +121,7 @@ pub(crate) fn contradictions(
 ) -> Vec<Contradiction> {
     let tests = artifacts.iter().flat_map(|artifact| test_contradictions(artifact, known));
     let files = artifacts.iter().flat_map(|artifact| {
-        changed.map(|changed| file_contradictions(artifact, changed)).unwrap_or_default()
+        changed.map(|changed| files::contradictions(artifact, changed)).unwrap_or_default()
     });
     tests.chain(files).collect()
 }
@@ -125,8 +132,9 @@ fn reported_checks(artifact: &Value) -> &[Value] {
 }
 
 fn test_contradictions(artifact: &Value, known: &[KnownFact<'_>]) -> Vec<Contradiction> {
+    let checks = reported_checks(artifact).iter().take(CHECKS_MAX);
     let claims: Vec<TestClaim<'_>> =
-        reported_checks(artifact).iter().filter_map(TestClaim::of).filter(TestClaim::says_passed).collect();
+        checks.filter_map(TestClaim::of).filter(TestClaim::says_passed).collect();
     let wrong = claims.iter().filter_map(|claim| match support(*claim, known) {
         Support::Contradicts { grade, fact } => Some(Contradiction {
             about: claim.name.to_owned(),
@@ -172,105 +180,16 @@ fn checked(claim: TestClaim<'_>, known: &KnownFact<'_>) -> Option<(EvidenceGrade
     is_same.then(|| (EvidenceGrade::Checked, passed, evidence::line(known.evidence)))
 }
 
-/// `None` if the line does not end with the reported command, `Some(None)` if it does and its exit code may be another
-/// command's.
+/// `None` if the line did not run the reported command, `Some(None)` if it may have and its result is not known.
 fn observed(claim: TestClaim<'_>, known: &KnownFact<'_>) -> Option<Option<(EvidenceGrade, bool, String)>> {
-    let Evidence::CommandRun { command, exit_code: Some(code), .. } = known.evidence else { return None };
-    let is_certain = is_exit_code_of(claim.command?, command.as_str(), *code)?;
-    let fact = format!("the last run that {} saw ended with exit code {code}", hooks(known.host));
-    Some(is_certain.then_some((EvidenceGrade::Observed, *code == 0, fact)))
-}
-
-/// What decides whether the last command of a line runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Connector {
-    /// It runs in any case.
-    None,
-    /// `cd FOLDER &&` at the beginning of the line
-    Cd,
-    /// `&&`
-    And,
-    /// `||`
-    Or,
-    /// It may be a comment, or another command of its pipeline may give the exit code.
-    Unknown,
-}
-
-/// Shells give one of these if `cd` fails.
-const CD_FAILED: [i32; 2] = [1, 2];
-
-/// Whether a line's exit code is certainly that of a command at its end; `None` if the line does not end with it. After
-/// `&&` and `||` the command may not have run: then the code is that of a command before it, which failed or passed.
-fn is_exit_code_of(command: &str, line: &str, code: i32) -> Option<bool> {
-    Some(match connector_of_last(line, command)? {
-        Connector::None => true,
-        Connector::Cd => !CD_FAILED.contains(&code),
-        Connector::And => code == 0,
-        Connector::Or => code != 0,
-        Connector::Unknown => false,
-    })
-}
-
-/// Whether a line ends with a command.
-fn ends_with(line: &str, command: &str) -> bool {
-    connector_of_last(line, command).is_some()
-}
-
-/// The connector of a command at the end of a line; `None` if the line does not end with it, except for redirections.
-fn connector_of_last(line: &str, command: &str) -> Option<Connector> {
-    let mut line: Vec<&str> = line.split_whitespace().collect();
-    while line.last().is_some_and(|word| is_redirection(word)) {
-        line.pop();
-    }
-    let command: Vec<&str> = command.split_whitespace().filter(|word| !is_redirection(word)).collect();
-    let start = line.len().checked_sub(command.len()).filter(|_| !command.is_empty())?;
-    let (before, last) = line.split_at(start);
-    if last != command {
-        return None;
-    }
-    // What precedes it must be another command, not part of this one.
-    let own = before.iter().rev().take_while(|word| end_of(word).is_none() && word.contains('=')).count();
-    let before = &before[..before.len() - own];
-    let Some(word) = before.last() else { return Some(Connector::None) };
-    end_of(word)?;
-    if line.iter().any(|word| word.starts_with('#') || word.ends_with("pipefail")) {
-        return Some(Connector::Unknown);
-    }
-    // A pipeline runs as a whole, so what precedes it decides.
-    let ends = before.iter().rev().filter_map(|word| end_of(word));
-    Some(match ends.into_iter().find(|end| *end != CommandEnd::Pipe) {
-        None | Some(CommandEnd::Semicolon | CommandEnd::Pipe) => Connector::None,
-        Some(CommandEnd::And) if matches!(before, ["cd", folder, "&&"] if end_of(folder).is_none()) => {
-            Connector::Cd
+    let Evidence::CommandRun { command, exit_code, .. } = known.evidence else { return None };
+    Some(match result_of(claim.command?, command.as_str(), *exit_code)? {
+        RunResult::Unknown => None,
+        RunResult::Certain(code) => {
+            let fact = format!("the last run that {} saw ended with exit code {code}", hooks(known.host));
+            Some((EvidenceGrade::Observed, code == 0, fact))
         }
-        Some(CommandEnd::And) => Connector::And,
-        Some(CommandEnd::Or) => Connector::Or,
     })
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum CommandEnd {
-    And,
-    Or,
-    Semicolon,
-    Pipe,
-}
-
-/// How a word ends a command; `None` if it does not.
-fn end_of(word: &str) -> Option<CommandEnd> {
-    let ends = [
-        ("&&", CommandEnd::And),
-        ("||", CommandEnd::Or),
-        (";", CommandEnd::Semicolon),
-        ("|", CommandEnd::Pipe),
-    ];
-    ends.into_iter().find(|(end, _)| word.ends_with(end)).map(|(_, end)| end)
-}
-
-/// `2>&1`, `>file`: a word by itself.
-fn is_redirection(word: &str) -> bool {
-    let digits = word.trim_start_matches(|c: char| c.is_ascii_digit());
-    word.contains('>') && digits.trim_start_matches(['>', '&']).len() < digits.len()
 }
 
 /// Claims without any run that could have shown them, in a chat whose commands would have been seen.
@@ -312,52 +231,6 @@ fn hooks(host: Option<&str>) -> String {
     host.map_or_else(|| "a hook".to_owned(), |host| format!("the hooks of {host}"))
 }
 
-/// What a handoff says about changed files, compared with the repository (G123).
-fn file_contradictions(artifact: &Value, changed: &[String]) -> Vec<Contradiction> {
-    let named = artifact.get("filesChanged").filter(|_| kind_of(artifact) == CODING_HANDOFF_KIND);
-    let Some(named) = named.and_then(Value::as_array) else { return Vec::new() };
-    let named = named.iter().filter_map(Value::as_str);
-    let named: Vec<&str> = named.map(|named| changed_path(named, changed)).collect();
-    let is_named = |file: &&String| named.iter().any(|path| edits::covers(path, file));
-    let unchanged = named.iter().filter(|path| !changed.iter().any(|file| edits::covers(path, file)));
-    let unchanged = PathList::new(unchanged.copied());
-    // A full list may have left files out.
-    let unnamed =
-        PathList::new(changed.iter().filter(|file| !is_named(file) && named.len() < NAMED_FILES_MAX));
-    let statements = [
-        (
-            "filesChanged.named",
-            "`filesChanged` names files that did not change since the run began",
-            unchanged,
-        ),
-        (
-            "filesChanged.left_out",
-            "files changed since the run began that `filesChanged` does not name",
-            unnamed,
-        ),
-    ];
-    let found = statements.into_iter().filter(|(_, _, files)| !files.is_empty());
-    found
-        .map(|(about, what, files)| Contradiction {
-            about: about.to_owned(),
-            text: format!("Contradicted by the repository: {what}: {}.", evidence::paths(&files)),
-        })
-        .collect()
-}
-
-/// The path that a text names. Agents add remarks after it: `src/a.rs (new)`, `src/a.rs: the flag`. A name may have
-/// such signs itself, so the longest beginning that is a changed file counts.
-fn changed_path<'n>(named: &'n str, changed: &[String]) -> &'n str {
-    let path = |end: usize| named[..end].trim().trim_matches('`');
-    let named_end = named.trim_end().len();
-    let ends = named.match_indices([' ', ':', '(', '`']).map(|(index, _)| index);
-    let mut ends: Vec<usize> = ends.chain([named_end]).filter(|end| !path(*end).is_empty()).collect();
-    ends.sort_unstable();
-    let is_changed = |end: &&usize| changed.iter().any(|file| edits::covers(path(**end), file));
-    let end = ends.iter().rev().find(is_changed).or(ends.first());
-    path(end.copied().unwrap_or(named_end))
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -387,20 +260,6 @@ mod tests {
         json!({ "kind": VERIFICATION_KIND, "result": "passed", "checks": [check] })
     }
 
-    #[test_case("cargo test", "cargo test", true)]
-    #[test_case("cd a && cargo  test", "cargo test", true)]
-    #[test_case("cargo test 2>&1", "cargo test", true; "a redirection")]
-    #[test_case("CI=1 cargo test", "cargo test", true; "a variable")]
-    #[test_case("cargo test | tail", "cargo test", false; "the code is that of tail")]
-    #[test_case("cargo test; true", "cargo test", false)]
-    #[test_case("cargo test", "test", false; "a part of a word list")]
-    #[test_case("cargo test-all", "cargo test", false)]
-    #[test_case("echo cargo test", "cargo test", false; "an argument")]
-    #[test_case("cargo test", "", false)]
-    fn a_line_that_ends_with_a_command_has_its_exit_code(line: &str, command: &str, expected: bool) {
-        assert_eq!(ends_with(line, command), expected);
-    }
-
     /// After `&&` and `||`, only one kind of exit code is certainly that of the last command (G124).
     #[test_case("true || cargo test", 0, &["claimed"]; "the tests did not run")]
     #[test_case("false || cargo test", 1, &["contradicted"]; "the tests ran and failed")]
@@ -427,22 +286,6 @@ mod tests {
         assert_eq!(is_contradicted, expected == ["contradicted"]);
     }
 
-    /// G124: remarks after a path are cut off, but not a part of the name of a file that changed.
-    #[test]
-    fn a_changed_file_may_have_spaces_and_signs_in_its_name() {
-        let handoff = |named: &str| json!({ "kind": CODING_HANDOFF_KIND, "filesChanged": [named] });
-        let found = |named: &str, changed: &str| {
-            contradictions(&[handoff(named)], &[], Some(&[changed.to_owned()])).len()
-        };
-        assert_eq!(found("docs/my notes.md", "docs/my notes.md"), 0);
-        assert_eq!(found("`docs/a (1).md`", "docs/a (1).md"), 0);
-        assert_eq!(found("src/a.rs (new)", "src/a.rs"), 0);
-        assert_eq!(found(" docs/my notes.md (new)", "docs/my notes.md"), 0);
-        assert_eq!(found("`docs/my notes.md`: text", "docs/my notes.md"), 0);
-        assert_eq!(found("docs/a (1).md: a (2)", "docs/a (1).md"), 0);
-        assert_eq!(found("docs/my notes.md", "docs/other.md"), 2);
-    }
-
     #[test]
     fn the_last_run_of_the_reported_command_decides() {
         let seen = [ran("cargo test", Some(101)), ran("cargo test", Some(0))];
@@ -458,23 +301,21 @@ mod tests {
     }
 
     /// A later line that may have run the command, or not, leaves nothing certain.
-    #[test]
-    fn an_earlier_result_does_not_count_if_a_later_one_is_uncertain() {
-        for (earlier, later) in [(0, "cargo build && cargo test"), (101, "cargo fmt --check && cargo test")] {
-            let seen = [ran("cargo test", Some(earlier)), ran(later, Some(1))];
-            let claim = report(Some("cargo test"), "passed");
-            assert_eq!(grades(&claim, &known(&seen)), ["claimed"], "{later}");
-            assert_eq!(contradictions(&[claim], &known(&seen), None), [], "{later}");
-        }
-    }
-
-    /// Else a handoff that names nothing else would agree with every repository.
-    #[test]
-    fn the_root_is_no_name_of_a_changed_file() {
-        for root in [".", "/ (all)"] {
-            let handoff = json!({ "kind": CODING_HANDOFF_KIND, "filesChanged": [root] });
-            assert_eq!(contradictions(&[handoff], &[], Some(&["a.rs".to_owned()])).len(), 2, "{root}");
-        }
+    #[test_case(0, "cargo build && cargo test", Some(1); "the build may have failed")]
+    #[test_case(101, "cargo fmt --check && cargo test", Some(1); "the format may have failed")]
+    #[test_case(101, "cargo test", None; "no exit code")]
+    #[test_case(101, "cargo test 2>&1 | tail -5", Some(0); "a pipe after it")]
+    #[test_case(101, "(cd a && cargo test)", Some(0); "a subshell")]
+    #[test_case(0, "set -e; cargo fmt --check; cargo test", Some(1); "the shell ends at the first failure")]
+    fn an_earlier_result_does_not_count_if_a_later_one_is_uncertain(
+        earlier: i32,
+        later: &str,
+        code: Option<i32>,
+    ) {
+        let seen = [ran("cargo test", Some(earlier)), ran(later, code)];
+        let claim = report(Some("cargo test"), "passed");
+        assert_eq!(grades(&claim, &known(&seen)), ["claimed"]);
+        assert_eq!(contradictions(&[claim], &known(&seen), None), []);
     }
 
     #[test]
@@ -496,6 +337,20 @@ mod tests {
     }
 
     #[test]
+    fn only_as_much_is_compared_as_a_report_can_hold() {
+        let seen = [ran("make", Some(2))];
+        let check = json!({ "name": "tests", "result": "passed", "command": "make" });
+        let report = |checks: Vec<Value>| json!({ "kind": VERIFICATION_KIND, "checks": checks });
+        let found = contradictions(&[report(vec![check.clone(); CHECKS_MAX + 1])], &known(&seen), None);
+        assert_eq!(found.len(), CHECKS_MAX);
+        let mut longest = check;
+        longest["command"] = json!(format!("make{}", " ".repeat(COMMAND_BYTES_MAX - 4)));
+        assert_eq!(contradictions(&[report(vec![longest.clone()])], &known(&seen), None).len(), 1);
+        longest["command"] = json!(format!("make{}", " ".repeat(COMMAND_BYTES_MAX - 3)));
+        assert_eq!(contradictions(&[report(vec![longest])], &known(&seen), None), []);
+    }
+
+    #[test]
     fn a_row_says_what_the_reply_says_about_a_missing_run() {
         let watched = [Evidence::ChatWatched];
         assert_eq!(
@@ -504,21 +359,5 @@ mod tests {
         );
         assert_eq!(grades(&report(None, "failed"), &known(&watched)), ["claimed"]);
         assert_eq!(grades(&report(None, "passed"), &[]), ["claimed"]);
-    }
-
-    #[test]
-    fn named_files_are_compared_with_the_repository() {
-        let named = ["src/a.rs (new)", "docs", "src/gone.rs"];
-        let handoff = json!({ "kind": CODING_HANDOFF_KIND, "filesChanged": named });
-        let changed = ["src/a.rs", "docs/x.md", "src/b.rs"].map(str::to_owned);
-        let found = contradictions(&[handoff], &[], Some(&changed));
-        let texts: Vec<&str> = found.iter().map(|claim| claim.text.as_str()).collect();
-        assert_eq!(
-            texts,
-            [
-                "Contradicted by the repository: `filesChanged` names files that did not change since the run began: src/gone.rs.",
-                "Contradicted by the repository: files changed since the run began that `filesChanged` does not name: src/b.rs.",
-            ]
-        );
     }
 }
