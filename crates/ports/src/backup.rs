@@ -64,6 +64,14 @@ pub struct UnusableSession {
     pub why: String,
 }
 
+/// A passkey log that was not copied, because one of the two stores has a file that cannot be used in its place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnusablePasskeys {
+    pub side: CopySide,
+    pub kind: FsErrorKind,
+    pub why: String,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SessionChange {
     Added,
@@ -128,6 +136,7 @@ pub struct CopyReport {
     pub keys_aside: Option<String>,
     /// Whether the target has the keys of an earlier copy that this one did not replace.
     pub keeps_earlier_keys: bool,
+    pub unusable_passkeys: Option<UnusablePasskeys>,
 }
 
 /// Why a copy did not start or finish.

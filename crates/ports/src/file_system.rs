@@ -284,6 +284,8 @@ pub trait FileSystem: Send + Sync + 'static {
     fn sync_dir(&self, path: &RelPath) -> Result<(), FsError>;
     /// Reads a regular file from `offset` to its end; `TooLarge` when that is more than `max` bytes.
     fn read(&self, path: &RelPath, offset: u64, max: u64) -> Result<Vec<u8>, FsError>;
+    /// Reads at most `max` bytes of a regular file from `offset`; fewer only at its end.
+    fn read_part(&self, path: &RelPath, offset: u64, max: usize) -> Result<Vec<u8>, FsError>;
     /// Lists a directory with every name in it, sorted by name bytes. What is not UTF-8 in a name becomes U+FFFD.
     fn list(&self, path: &RelPath) -> Result<Vec<DirEntry>, FsError>;
     fn stat(&self, path: &RelPath) -> Result<FileStat, FsError>;

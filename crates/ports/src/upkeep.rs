@@ -194,12 +194,14 @@ pub struct Diagnosis {
     pub backup: String,
 }
 
+/// The length of a digest as `digests_in` finds it.
+pub const DIGEST_TEXT_BYTES: usize = 71;
+
 /// Every `sha256:` followed by 64 digits. For damaged logs, which are not parsed: any digest in them may be needed.
 /// Shared by all stores.
 pub fn digests_in(bytes: &[u8]) -> impl Iterator<Item = Sha256> {
     const PREFIX: &[u8] = b"sha256:";
-    const HEX: usize = 64;
-    bytes.windows(PREFIX.len() + HEX).filter(|window| window.starts_with(PREFIX)).filter_map(|window| {
+    bytes.windows(DIGEST_TEXT_BYTES).filter(|window| window.starts_with(PREFIX)).filter_map(|window| {
         std::str::from_utf8(&window[PREFIX.len()..]).ok().and_then(|hex| Sha256::from_hex(hex).ok())
     })
 }
@@ -305,5 +307,6 @@ mod tests {
         let text = format!("x{one}\",{two}sha256:abc sha256:sha256:{}", one.hex().to_uppercase());
         assert_eq!(digests_in(text.as_bytes()).collect::<Vec<_>>(), [one, two]);
         assert_eq!(digests_in(b"").count(), 0);
+        assert_eq!(one.to_string().len(), DIGEST_TEXT_BYTES);
     }
 }

@@ -199,15 +199,15 @@ fn measure(dir: &Path, shape: Shape) {
         }
     }
     // Compared pairwise: the store's overhead on top of its fsyncs, whatever the disk's speed was at the time.
-    let mut beside: Vec<i128> =
+    let mut overheads: Vec<i128> =
         of_store.iter().zip(&of_hand).map(|(store, hand)| nanos(store) - nanos(hand)).collect();
-    beside.sort_unstable();
-    let beside_us = beside[beside.len() / 2] / 1000;
+    overheads.sort_unstable();
+    let overhead_us = overheads[overheads.len() / 2] / 1000;
     let (store, hand) = (median(&mut of_store), median(&mut of_hand));
     println!("{}", shape.label());
     println!("  append median: {store:?}, by-hand fsyncs median: {hand:?} (N={APPENDS})");
     println!("  append / by-hand fsyncs ratio: {:.2}", store.as_secs_f64() / hand.as_secs_f64());
-    println!("  median of the differences, turn by turn: {beside_us} microseconds");
+    println!("  median of the differences, turn by turn: {overhead_us} microseconds");
     println!("  fsyncs per append: {fsyncs}");
 }
 

@@ -139,6 +139,13 @@ pub(crate) fn backup_temp(id: SessionId) -> RelPath {
     path(&format!("backups/.tmp-{id}"))
 }
 
+/// Whether a file among the backups has the name of a manifest or of a segment. Repairs and restores move such files
+/// there as they found them, of whatever length.
+pub(crate) fn is_log_file(path: &RelPath) -> bool {
+    let name = path.file_name();
+    name == MANIFEST_NAME || segment_indexes(name).is_some()
+}
+
 /// Damaged content that was replaced; never read, and ignored by sweeps.
 pub(crate) const DAMAGED_CONTENT: &str = "content";
 

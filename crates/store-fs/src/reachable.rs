@@ -12,9 +12,16 @@ use workrail_model::plan::AttachmentKind;
 use workrail_ports::file_system::{
     DirEntry, FileKind, FileStamp, FileStat, FileSystem, FsError, FsErrorKind, FsOp, RelPath, StatEntry,
 };
-use workrail_ports::upkeep::{FOREIGN_FOLDER, SafeModeReason, digests_in};
+use workrail_ports::upkeep::{DIGEST_TEXT_BYTES, FOREIGN_FOLDER, SafeModeReason, digests_in};
 
 use crate::{layout, load, orphan, strays, tree};
+
+/// How much of a large file is held in memory at once.
+const PART_BYTES: usize = 1024 * 1024;
+
+/// A log file among the backups is read up to this length: sixteen times the longest log that a store writes, or some
+/// seconds. A sparse file in its place may have terabytes.
+const BACKUP_LOG_BYTES_MAX: u64 = 16 * MANIFEST_BYTES_MAX;
 
 #[derive(Debug, Default)]
 pub(crate) struct ReachableContent {
@@ -148,12 +155,15 @@ impl ReachableContent {
             };
             let mut found = BTreeSet::new();
             let mut read = |file: &RelPath, kind| match kind {
+                FileKind::Regular if layout::is_log_file(file) => {
+                    check_length(fs, file).and_then(|()| find_digests(fs, file, PART_BYTES, &mut found))
+                }
                 FileKind::Regular => match fs.read(file, 0, MANIFEST_BYTES_MAX) {
                     Ok(bytes) => {
                         found.extend(digests_in(&bytes));
                         Ok(())
                     }
-                    // No store writes such a file, so it holds none of our references; `verify` reports it.
+                    // Nothing else of ours is that large, so it holds none of our references; `verify` names it.
                     Err(error) if matches!(error.kind, FsErrorKind::TooLarge { .. }) => Ok(()),
                     Err(error) => Err(error),
                 },
@@ -170,6 +180,38 @@ impl ReachableContent {
             self.backups_read.insert(entry.name);
         }
         Ok(())
+    }
+}
+
+/// Refuses a log file that would take hours to read (G22). It may refer to any content, so it must not be skipped.
+fn check_length<F: FileSystem>(fs: &F, path: &RelPath) -> Result<(), FsError> {
+    let (len, max) = (fs.stat(path)?.len, BACKUP_LOG_BYTES_MAX);
+    if len <= max {
+        return Ok(());
+    }
+    let detail = format!(
+        "it has {len} bytes, more than any log; move it out of the data directory if nothing in it is needed"
+    );
+    Err(FsError { op: FsOp::Read, path: path.clone(), kind: FsErrorKind::TooLarge { len, max }, detail })
+}
+
+/// Finds every digest in a file, also one that two parts share.
+fn find_digests<F: FileSystem>(
+    fs: &F,
+    path: &RelPath,
+    part_bytes: usize,
+    found: &mut BTreeSet<Sha256>,
+) -> Result<(), FsError> {
+    let (mut offset, mut window) = (0, Vec::new());
+    loop {
+        let part = fs.read_part(path, offset, part_bytes)?;
+        offset += part.len() as u64;
+        window.extend_from_slice(&part);
+        found.extend(digests_in(&window));
+        if part.len() < part_bytes {
+            return Ok(());
+        }
+        window.drain(..window.len().saturating_sub(DIGEST_TEXT_BYTES - 1));
     }
 }
 
@@ -192,6 +234,10 @@ mod tests {
     use crate::sim::SimFs;
     use crate::store::LocalStore;
 
+    fn path(text: &str) -> RelPath {
+        RelPath::parse(text).unwrap()
+    }
+
     fn open(disk: &SimFs) -> LocalStore<SimFs> {
         LocalStore::open(disk.clone(), Box::new(SeededEntropy::new(1)), "boot".to_owned()).unwrap()
     }
@@ -209,6 +255,7 @@ mod tests {
         drop(locked);
         let mut reachable = ReachableContent::default();
         reachable.extend(&disk, &BTreeSet::new()).unwrap();
+        assert!(reachable.ends[&session].segments.is_some(), "the folder was settled when it was read");
 
         // Everything of the last write but the manifest's group, as a process leaves it that is killed just before that.
         let further = disk.fork();
@@ -217,8 +264,47 @@ mod tests {
         for path in further.all_files().into_iter().filter(|path| !known.contains(path)) {
             disk.write_raw(&path, &further.read_raw(&path).unwrap());
         }
+        // Time passes: with that, only the folder's stamp shows the write.
+        let other = plans(2, &[]);
+        drop(store.create(other[0].events[0].session_id).unwrap().append(other[0].plan()).unwrap());
         reachable.extend(&disk, &BTreeSet::new()).unwrap();
         let mut needed = last.events.iter().flat_map(|event| event.data.content_refs());
         assert!(needed.all(|(kind, digest)| reachable.contains(kind, digest)));
+    }
+
+    #[test]
+    fn a_session_in_which_nothing_changed_is_not_read_again() {
+        let disk = SimFs::new();
+        let store = open(&disk);
+        for seed in [1, 2] {
+            let written = plans(seed, &[Step::AdvanceWithArtifact]);
+            let mut locked = store.create(written[0].events[0].session_id).unwrap();
+            written.iter().for_each(|parts| drop(locked.append(parts.plan()).unwrap()));
+        }
+        let mut reachable = ReachableContent::default();
+        let mut reads = || {
+            let before = disk.read_op_count();
+            reachable.extend(&disk, &BTreeSet::new()).unwrap();
+            disk.read_op_count() - before
+        };
+        let (first, second) = (reads(), reads());
+        let sessions = 2;
+        // One listing of the sessions and of the backups each, and a look at each manifest and folder of segments.
+        assert!(second <= 2 + 2 * sessions && first > 2 * second, "{first} reads, then {second}");
+    }
+
+    /// Broke: a digest in a file that no buffer holds was not found.
+    #[test]
+    fn every_digest_of_a_file_that_is_read_in_parts_is_found() {
+        let disk = SimFs::new();
+        let digests: BTreeSet<Sha256> = (0..20_u8).map(|number| Sha256::of(&[number])).collect();
+        let text: String = digests.iter().map(|digest| format!("{{\"ref\":\"{digest}\"}}\n")).collect();
+        let file = path("backups/kept/manifest.jsonl");
+        disk.write_raw(&file, text.as_bytes());
+        for part_bytes in (1..=3 * DIGEST_TEXT_BYTES).chain([text.len() - 1, text.len(), text.len() + 1]) {
+            let mut found = BTreeSet::new();
+            find_digests(&disk, &file, part_bytes, &mut found).unwrap();
+            assert_eq!(found, digests, "in parts of {part_bytes} bytes");
+        }
     }
 }

@@ -160,12 +160,14 @@ pub(crate) fn strays<F: FileSystem>(fs: &F, max: usize) -> Result<(Vec<Stray>, u
     Ok((found.strays, found.count))
 }
 
-/// Files among the backups that are larger than any that a store writes; a sweep does not read them.
+/// Files among the backups that are larger than any that a store writes there; a sweep does not read them. Log files are
+/// read whatever their length: a repair or a restore moves damaged ones there.
 fn oversized_in_backups<F: FileSystem>(fs: &F) -> Result<Vec<RelPath>, FsError> {
     let folder = layout::backups();
     let mut oversized = Vec::new();
     let mut visit = |file: &RelPath, kind| {
-        if kind == FileKind::Regular && fs.stat(file).is_ok_and(|stat| stat.len > MANIFEST_BYTES_MAX) {
+        let is_foreign = kind == FileKind::Regular && !layout::is_log_file(file);
+        if is_foreign && fs.stat(file).is_ok_and(|stat| stat.len > MANIFEST_BYTES_MAX) {
             oversized.push(file.clone());
         }
         Ok(())

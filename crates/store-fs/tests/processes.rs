@@ -9,14 +9,10 @@ mod processes {
 }
 mod support;
 
+use workrail_testkit::proof::is_full;
 use workrail_testkit::skipped::skip;
 
 use processes::{appenders, kills, strace, worker};
-
-/// More of everything, for the full proof.
-fn is_full_proof() -> bool {
-    std::env::var("WORKRAIL_PROOF").is_ok_and(|level| level == "full")
-}
 
 #[test]
 fn worker_entry() {
@@ -25,14 +21,14 @@ fn worker_entry() {
 
 #[test]
 fn figure_processes_append_to_one_session() {
-    let appends = if is_full_proof() { 200 } else { 25 };
+    let appends = if is_full() { 200 } else { 25 };
     let figure = appenders::one_session(8, appends);
     println!("figure: 8 processes x {appends} appends to one session: {figure}");
 }
 
 #[test]
 fn figure_processes_append_to_many_sessions() {
-    let rounds = if is_full_proof() { 40 } else { 4 };
+    let rounds = if is_full() { 40 } else { 4 };
     let figure = appenders::many_sessions(8, 6, rounds);
     println!("figure: 8 processes x 6 sessions x {rounds} appends: {figure}");
 }
@@ -40,14 +36,14 @@ fn figure_processes_append_to_many_sessions() {
 #[test]
 fn figure_processes_killed_at_random() {
     // With the kills at system calls, the short run has more than 300.
-    let kills = if is_full_proof() { 5_000 } else { 250 };
+    let kills = if is_full() { 5_000 } else { 250 };
     let figure = kills::at_random(kills, 1);
     println!("figure: kill -9 at random {kills}: {figure}");
 }
 
 #[test]
 fn figure_processes_killed_at_every_syscall() {
-    match strace::kill_at_every_syscall(is_full_proof()) {
+    match strace::kill_at_every_syscall(is_full()) {
         Some(figure) => println!("figure: kill -9 at every system call: {figure}"),
         None => skip("kill -9 at every system call", "strace is not here or may not trace"),
     }

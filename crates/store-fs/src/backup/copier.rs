@@ -86,6 +86,7 @@ impl<'a, F: FileSystem> BackupCopier<'a, F> {
             keys: KeysCopy::LeftOut,
             keys_aside: None,
             keeps_earlier_keys: false,
+            unusable_passkeys: None,
         };
         let (sound, copied, written) = (BTreeSet::new(), Vec::new(), Vec::new());
         Ok(Self {

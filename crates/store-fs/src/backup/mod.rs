@@ -8,13 +8,14 @@ mod content;
 mod copier;
 mod decide;
 mod log;
+mod passkeys;
 mod unusable;
 mod write_session;
 
 pub(crate) use content::replace_content;
 
 use workrail_model::id::SessionId;
-use workrail_model::limits::{KEYRING_BYTES_MAX, PASSKEY_LOG_BYTES_MAX};
+use workrail_model::limits::KEYRING_BYTES_MAX;
 use workrail_ports::backup::{
     BackupOptions, CopyError, CopyReport, CopyWatch, KeysCopy, Replicate, RestoreOptions,
 };
@@ -25,8 +26,8 @@ use workrail_ports::upkeep::UpkeepError;
 
 use self::copier::{BackupCopier, ContentCheck};
 use self::decide::BackupDirection;
+use self::passkeys::{SameStore, copy_passkeys};
 use crate::content::write_temp;
-use crate::passkeys::{HEAD_BYTES_MAX, head_of, names_a_line};
 use crate::store::{LOCK_WAIT, LocalStore};
 use crate::{layout, suspect};
 
@@ -50,7 +51,7 @@ impl<F: FileSystem> Replicate for LocalStore<F> {
         copier.copy_all(&sessions_of(self.fs())?, watch)?;
         copier.rewrite_content_in_doubt()?;
         // It holds only public keys, and without it no decision in the sessions can be verified.
-        copy_passkeys(self.fs(), backup.fs(), SameStore::Yes)?;
+        copier.report.unusable_passkeys = copy_passkeys(self.fs(), backup.fs(), SameStore::Yes)?;
         (copier.report.keys, copier.report.keys_aside) = match options.with_keys {
             true => self.back_up_keys(backup)?,
             false => (KeysCopy::LeftOut, None),
@@ -95,7 +96,7 @@ impl<F: FileSystem> Replicate for LocalStore<F> {
             let has_others = copier.report.keys == KeysCopy::TargetHasOthers;
             let is_same = if has_others { SameStore::Unknown } else { is_same };
             if !options.dry_run {
-                copy_passkeys(backup.fs(), self.fs(), is_same)?;
+                copier.report.unusable_passkeys = copy_passkeys(backup.fs(), self.fs(), is_same)?;
                 copy_settings(backup.fs(), self.fs(), BackupDirection::Restore)?;
             }
         }
@@ -149,49 +150,6 @@ impl<F: FileSystem> LocalStore<F> {
             Ok(Some(ours)) if ours == theirs => Ok(KeysCopy::Unchanged),
             Ok(Some(_)) | Err(_) => Ok(KeysCopy::TargetHasOthers),
         }
-    }
-}
-
-/// Whether the copy is between a store and its own backup.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum SameStore {
-    Yes,
-    Unknown,
-}
-
-/// Copies the passkey log if the target has none or an older state of the same log: two histories are never mixed,
-/// and a store never starts to trust another store's passkeys (G98).
-fn copy_passkeys<F: FileSystem>(from: &F, to: &F, same: SameStore) -> Result<(), CopyError> {
-    let path = layout::passkeys();
-    let Ok(bytes) = from.read(&path, 0, PASSKEY_LOG_BYTES_MAX) else { return Ok(()) };
-    let is_due = || match to.read(&path, 0, PASSKEY_LOG_BYTES_MAX) {
-        Ok(known) => {
-            let is_older = !known.is_empty() || same == SameStore::Yes;
-            Ok(known != bytes && bytes.starts_with(&known) && is_older)
-        }
-        Err(error) if error.kind == FsErrorKind::NotFound => Ok(same == SameStore::Yes && !bytes.is_empty()),
-        // It may hold passkeys that the backup lacks.
-        Err(error) => Err(target(error)),
-    };
-    if !is_due()? {
-        return Ok(());
-    }
-    suspect::make_folder(to, &layout::keys_dir()).map_err(target)?;
-    let lock = to.lock(&layout::keyring_lock(), LockMode::Exclusive, LOCK_WAIT).map_err(target)?;
-    let _lock = lock.ok_or(CopyError::Busy)?;
-    // Under the lock: a server may have added a line since.
-    if !is_due()? {
-        return Ok(());
-    }
-    put(to, &layout::passkeys_temp(), &path, &bytes)?;
-    // A head that names a later line is kept: it shows that the copy lacks that line.
-    let is_behind = match to.read(&layout::passkeys_head(), 0, HEAD_BYTES_MAX) {
-        Ok(head) => names_a_line(&head, &bytes),
-        Err(error) => error.kind == FsErrorKind::NotFound,
-    };
-    match head_of(&bytes).filter(|_| is_behind) {
-        Some(head) => put(to, &layout::passkeys_head_temp(), &layout::passkeys_head(), &head),
-        None => Ok(()),
     }
 }
 

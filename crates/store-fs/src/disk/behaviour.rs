@@ -150,6 +150,22 @@ fn read_is_capped_and_takes_an_offset<F: FileSystem>(disk: &DiskUnderTest<F>) {
     assert_eq!(kind(read(0, 0)), FsErrorKind::TooLarge { len: 10, max: 0 });
 }
 
+fn a_part_is_read_up_to_its_length_or_the_end<F: FileSystem>(disk: &DiskUnderTest<F>) {
+    disk.put("a", b"0123456789");
+    let part = |offset, max| disk.fs.read_part(&path("a"), offset, max).map_err(|error| error.kind);
+    assert_eq!(part(0, 4), Ok(b"0123".to_vec()));
+    assert_eq!(part(4, 4), Ok(b"4567".to_vec()));
+    assert_eq!(part(8, 4), Ok(b"89".to_vec()));
+    assert_eq!(part(10, 4), Ok(Vec::new()));
+    assert_eq!(part(u64::MAX, usize::MAX), Ok(Vec::new()));
+    assert_eq!(kind(disk.fs.read_part(&path("none"), 0, 4)), FsErrorKind::NotFound);
+    disk.dir("d");
+    (disk.plant_link)("link");
+    for at in ["d", "link", "link/below"] {
+        assert_eq!(kind(disk.fs.read_part(&path(at), 0, 4)), FsErrorKind::WrongKind, "{at}");
+    }
+}
+
 fn a_link_or_directory_is_the_wrong_kind<F: FileSystem>(disk: &DiskUnderTest<F>) {
     disk.dir("d");
     disk.put("file", b"");
@@ -268,6 +284,7 @@ macro_rules! on_both_disks {
 
 on_both_disks![
     a_link_or_directory_is_the_wrong_kind,
+    a_part_is_read_up_to_its_length_or_the_end,
     an_open_file_outlives_its_name,
     appends_go_to_the_end,
     create_dir_says_whether_it_existed,

@@ -83,3 +83,21 @@ pub(super) fn read_capped(file: &File, path: &RelPath, offset: u64, max: u64) ->
     bytes.truncate(filled);
     Ok(bytes)
 }
+
+/// Reads at most `max` bytes from `offset`; fewer only at the end.
+pub(super) fn read_part(file: &File, path: &RelPath, offset: u64, max: usize) -> Result<Vec<u8>, FsError> {
+    let left = walk::stat_of(file, FsOp::Read, path)?.len.saturating_sub(offset);
+    // The kernel rejects offsets that no file can have: beyond the end, nothing is asked for.
+    let mut bytes = vec![0; usize::try_from(left).map_or(max, |left| left.min(max))];
+    let mut filled = 0;
+    while filled < bytes.len() {
+        match file.read_at(&mut bytes[filled..], offset.saturating_add(filled as u64)) {
+            Ok(0) => break,
+            Ok(count) => filled += count,
+            Err(source) if source.kind() == ErrorKind::Interrupted => continue,
+            Err(source) => return Err(errno::io_error(FsOp::Read, path, &source)),
+        }
+    }
+    bytes.truncate(filled);
+    Ok(bytes)
+}

@@ -182,6 +182,12 @@ impl FileSystem for Disk {
         file::read_capped(&file, path, offset, max)
     }
 
+    fn read_part(&self, path: &RelPath, offset: u64, max: usize) -> Result<Vec<u8>, FsError> {
+        let root = self.root(FsOp::Read, path)?;
+        let file = walk::open_file(root, OFlags::RDONLY, FsOp::Read, path)?;
+        file::read_part(&file, path, offset, max)
+    }
+
     fn list(&self, path: &RelPath) -> Result<Vec<DirEntry>, FsError> {
         self.listed_dir(path)?.map_or(Ok(Vec::new()), |dir| entries_of(&dir, path))
     }

@@ -178,6 +178,10 @@ impl FileSystem for SimFs {
         self.run(FsOp::Read, path, |state, _| state.read(path, offset, max))
     }
 
+    fn read_part(&self, path: &RelPath, offset: u64, max: usize) -> Result<Vec<u8>, FsError> {
+        self.run(FsOp::Read, path, |state, _| state.read_part(path, offset, max))
+    }
+
     fn list(&self, path: &RelPath) -> Result<Vec<DirEntry>, FsError> {
         self.run(FsOp::List, path, |state, _| state.list(path))
     }

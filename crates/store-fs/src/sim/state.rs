@@ -25,7 +25,7 @@ pub(super) struct Inode {
     pub(super) body: InodeBody,
     pub(super) unreadable: bool,
     pub(super) others_may_access: bool,
-    /// Counts writes, as a change time does.
+    /// The tick of the disk's clock at the last change.
     pub(super) changed: i64,
     pub(super) is_foreign: bool,
 }
@@ -59,6 +59,8 @@ pub(super) struct SimState {
     pub(super) meter: Meter,
     locks: BTreeMap<Ino, HeldLock>,
     next: u64,
+    /// Ticks at every change, so that changes to different files can be compared, as times can.
+    clock: i64,
 }
 
 impl SimState {
@@ -71,6 +73,7 @@ impl SimState {
     /// A disk on which everything is durable and nothing has happened yet.
     pub(super) fn settled(inodes: BTreeMap<Ino, Inode>, table: DirectoryTable) -> Self {
         let next = inodes.keys().next_back().map_or(1, |last| last.0 + 1);
+        let clock = inodes.values().map(|inode| inode.changed).max().unwrap_or(0);
         Self {
             inodes,
             seen: table.clone(),
@@ -79,6 +82,7 @@ impl SimState {
             meter: Meter::default(),
             locks: BTreeMap::new(),
             next,
+            clock,
         }
     }
 
@@ -216,9 +220,10 @@ impl SimState {
 
     /// As on a real disk, changing a name changes the folder that contains it.
     pub(super) fn stamp_folders(&mut self, op: &NameOp) {
+        self.clock += 1;
         for dir in op.dirs() {
             if let Some(inode) = self.inodes.get_mut(&dir) {
-                inode.changed += 1;
+                inode.changed = self.clock;
             }
         }
     }
@@ -236,8 +241,9 @@ impl SimState {
     }
 
     pub(super) fn open_file(&mut self, ino: Ino) -> &mut SimContent {
+        self.clock += 1;
         let inode = self.inodes.get_mut(&ino).map(|inode| {
-            inode.changed += 1;
+            inode.changed = self.clock;
             &mut inode.body
         });
         match inode {
@@ -250,6 +256,19 @@ impl SimState {
     }
 
     pub(super) fn read(&self, path: &RelPath, offset: u64, max: u64) -> Result<Vec<u8>, FsErrorKind> {
+        let rest = self.bytes_from(path, offset)?;
+        if rest.len() as u64 > max {
+            return Err(FsErrorKind::TooLarge { len: rest.len() as u64, max });
+        }
+        Ok(rest.to_vec())
+    }
+
+    pub(super) fn read_part(&self, path: &RelPath, offset: u64, max: usize) -> Result<Vec<u8>, FsErrorKind> {
+        let rest = self.bytes_from(path, offset)?;
+        Ok(rest[..rest.len().min(max)].to_vec())
+    }
+
+    fn bytes_from(&self, path: &RelPath, offset: u64) -> Result<&[u8], FsErrorKind> {
         let inode = self.inode(self.regular(path)?);
         let InodeBody::File(content) = &inode.body else {
             return Err(FsErrorKind::WrongKind);
@@ -258,11 +277,7 @@ impl SimState {
             return Err(FsErrorKind::PermissionDenied);
         }
         let bytes = content.seen().bytes();
-        let rest = usize::try_from(offset).ok().and_then(|start| bytes.get(start..)).unwrap_or(&[]);
-        if rest.len() as u64 > max {
-            return Err(FsErrorKind::TooLarge { len: rest.len() as u64, max });
-        }
-        Ok(rest.to_vec())
+        Ok(usize::try_from(offset).ok().and_then(|start| bytes.get(start..)).unwrap_or(&[]))
     }
 
     pub(super) fn list(&self, path: &RelPath) -> Result<Vec<DirEntry>, FsErrorKind> {

@@ -145,7 +145,7 @@ impl World<'_> {
         [Minting::First, Minting::Again]
             .into_iter()
             .find(|minting| self.script.planned(number, *minting).parts.events == events)
-            .ok_or_else(|| Failure::Violated(format!("plan {number} is there in part")))
+            .ok_or_else(|| Failure::Violated(format!("only part of plan {number} exists")))
     }
 
     /// Reads everything that a plan refers to, as a user of the store does.

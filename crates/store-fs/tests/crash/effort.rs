@@ -10,15 +10,12 @@ pub(crate) enum Effort {
 
 impl Effort {
     pub(crate) fn from_environment() -> Self {
-        match std::env::var("WORKRAIL_PROOF") {
-            Ok(value) if value == "full" => Self::Full,
-            Ok(_) | Err(_) => Self::Default,
-        }
+        if workrail_testkit::proof::is_full() { Self::Full } else { Self::Default }
     }
 
     pub(crate) fn crash_limits(self) -> CrashLimits {
         let (random_cuts, max_product) = match self {
-            Self::Default => (12, 480),
+            Self::Default => (10, 400),
             Self::Full => (16, 4_000),
         };
         CrashLimits { max_exhaustive_names: 8, random_subsets: 16, random_cuts, max_product, seed: 0 }
@@ -48,7 +45,7 @@ impl Effort {
 
     pub(crate) fn second_crash_limits(self) -> CrashLimits {
         let (random_cuts, max_product) = match self {
-            Self::Default => (2, 16),
+            Self::Default => (1, 7),
             Self::Full => (8, 60),
         };
         CrashLimits { max_exhaustive_names: 3, random_subsets: 2, random_cuts, max_product, seed: 0 }
@@ -57,7 +54,7 @@ impl Effort {
     /// How many recoveries are tested with every single operation failing.
     pub(crate) fn faulty_recoveries(self) -> usize {
         match self {
-            Self::Default => 4,
+            Self::Default => 2,
             Self::Full => 14,
         }
     }

@@ -184,7 +184,7 @@ fn a_folder_with_the_name_of_content_is_moved_aside() {
     for attachment in &incoming.content {
         let (sim, kind) = (SimFs::new(), attachment.kind());
         let name = match kind {
-            AttachmentKind::Workflow => format!("workflows/{}.json", attachment.digest().hex()),
+            AttachmentKind::Workflow => format!("workflows/pinned/{}.json", attachment.digest().hex()),
             AttachmentKind::Snapshot => format!("snapshots/{}.json", attachment.digest().hex()),
             AttachmentKind::Blob => format!("blobs/{}", attachment.digest().hex()),
         };

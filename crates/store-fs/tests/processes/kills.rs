@@ -45,7 +45,7 @@ pub(crate) fn at_random(kills: u64, seed: u64) -> String {
     let mut totals = Totals::default();
     for first in (0..kills).step_by(KILLS_PER_SESSION as usize) {
         let dir = tempfile::tempdir().expect("a temporary folder");
-        let mut known = Known::default();
+        let mut known = ExpectedLog::default();
         for kill in first..kills.min(first + KILLS_PER_SESSION) {
             let task = Task { data: dir.path(), seed: kill, sessions: 1, appends: 10_000 };
             let mut worker = task.spawn();
@@ -79,14 +79,14 @@ impl std::fmt::Display for Totals {
 
 /// What is known to be in one session's log.
 #[derive(Debug, Default)]
-pub(crate) struct Known {
+pub(crate) struct ExpectedLog {
     keys: BTreeSet<String>,
     /// Keys of plans that only a writer rolls forward.
     pending: BTreeSet<String>,
     plans: usize,
 }
 
-impl Known {
+impl ExpectedLog {
     /// A session with its opening, and a plan whose group the manifest lost: a writer rolls it forward.
     pub(crate) fn with_pending(opening: &PlanParts, pending: &PlanParts) -> Self {
         let key = |plan: &PlanParts| plan.events[0].dedupe_key.to_string();
@@ -135,7 +135,7 @@ impl Known {
         assert!(lost.is_empty(), "kill {kill}: acknowledged, but lost: {lost:?}");
         // After the opening, every plan has six events.
         let Some(rest) = events.len().checked_sub(first.events.len()) else { return 0 };
-        assert_eq!(rest % 6, 0, "kill {kill}: a plan is there in part");
+        assert_eq!(rest % 6, 0, "kill {kill}: only part of a plan exists");
         rest / 6 + 1
     }
 

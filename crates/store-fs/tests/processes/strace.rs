@@ -6,7 +6,7 @@ use std::path::Path;
 use workrail_ports::session_store::SessionStore;
 use workrail_testkit::tracing::may_trace;
 
-use super::kills::{Known, Totals};
+use super::kills::{ExpectedLog, Totals};
 use super::worker::{Task, acknowledged, opening, store};
 use crate::support::{self, unseen_plan};
 
@@ -89,7 +89,7 @@ fn run_killed(data: &Path, call: &str, when: usize, totals: &mut Totals) -> bool
     // The second plan was acknowledged, but the manifest lost its end: the next writer rolls it forward (G13).
     let first = opening(1);
     let second = unseen_plan(first.events[0].session_id, first.next_index(), 500_000);
-    let mut known = Known::with_pending(&first, &second);
+    let mut known = ExpectedLog::with_pending(&first, &second);
     known.check(data, &keys, when as u64, totals);
     false
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use workrail_model::id::SessionId;
 use workrail_model::limits::PASSKEY_LOG_BYTES_MAX;
 use workrail_ports::backup::{
-    BackupOptions, CopyError, KeysCopy, Replicate as _, RestoreOptions, SessionChange, SkipReason,
+    BackupOptions, CopySide, KeysCopy, Replicate as _, RestoreOptions, SessionChange, SkipReason,
 };
 use workrail_ports::file_system::{Created, DirEntry, FileStat, FileSystem, FsError, LockMode, RelPath};
 use workrail_ports::keyring::KeyringStore as _;
@@ -98,6 +98,11 @@ impl FileSystem for Contended {
         self.inner.read(path, offset, max)
     }
 
+    fn read_part(&self, path: &RelPath, offset: u64, max: usize) -> Result<Vec<u8>, FsError> {
+        self.note_use(path);
+        self.inner.read_part(path, offset, max)
+    }
+
     fn list(&self, path: &RelPath) -> Result<Vec<DirEntry>, FsError> {
         self.inner.list(path)
     }
@@ -120,7 +125,11 @@ const BACKUP: BackupOptions = BackupOptions { with_keys: false, check_all: false
 const RESTORE: RestoreOptions = RestoreOptions { only: None, dry_run: false };
 
 fn backup() -> LocalStore<Contended> {
-    let disk = Contended::new(SimFs::new());
+    backup_on(&SimFs::new())
+}
+
+fn backup_on(disk: &SimFs) -> LocalStore<Contended> {
+    let disk = Contended::new(disk.clone());
     LocalStore::read_only(disk, Box::new(SeededEntropy::new(9)), "boot-1".to_owned())
 }
 
@@ -209,11 +218,15 @@ fn a_pending_write_that_a_server_commits_first_is_unchanged() {
 
 /// A backup with signing keys and a passkey log.
 fn backup_with_keys() -> LocalStore<Contended> {
+    backup_with_keys_on(&SimFs::new())
+}
+
+fn backup_with_keys_on(backup_disk: &SimFs) -> LocalStore<Contended> {
     let disk = SimFs::new();
     let store: LocalStore<Contended> = open(Contended::new(disk.clone()));
     store.load_or_create().expect("keys are made");
     disk.write_raw(&path("keys/passkeys.jsonl"), b"{}\n");
-    let backup = backup();
+    let backup = backup_on(backup_disk);
     let options = BackupOptions { with_keys: true, ..BACKUP };
     store.back_up_to(&backup, options, &mut |_, _| {}).expect("the store is backed up");
     backup
@@ -269,16 +282,49 @@ fn a_passkey_that_a_server_adds_during_a_restore_is_kept() {
     );
 }
 
-/// Broke: a log that could not be read was replaced, and later passkeys were lost.
+/// Damages a file on a disk.
+type Spoiling<'a> = &'a dyn Fn(&SimFs);
+
+/// Broke: a log that could not be read was replaced, and later passkeys were lost. Then: everything after the sessions
+/// was left out, with the whole report.
 #[test]
-fn a_passkey_log_that_cannot_be_read_is_never_replaced() {
-    let backup = backup_with_keys();
-    let disk = Contended::new(SimFs::new());
-    let store: LocalStore<Contended> = open(disk.clone());
-    store.restore_from(&backup, RESTORE, &mut |_, _| {}).unwrap();
+fn a_passkey_log_that_cannot_be_used_is_never_replaced_and_stops_nothing_else() {
+    let log = path("keys/passkeys.jsonl");
     let too_long = vec![b'x'; usize::try_from(PASSKEY_LOG_BYTES_MAX).unwrap() + 1];
-    disk.inner.write_raw(&path("keys/passkeys.jsonl"), &too_long);
-    let refused = store.restore_from(&backup, RESTORE, &mut |_, _| {});
-    assert!(matches!(refused, Err(CopyError::Target(_))), "{refused:?}");
-    assert!(disk.inner.read_raw(&path("keys/passkeys.jsonl")) == Some(too_long), "it is as it was");
+    let ways: [(&str, Spoiling<'_>); 4] = [
+        ("too long", &|fs| fs.write_raw(&log, &too_long)),
+        ("unreadable", &|fs| fs.set_unreadable(&log)),
+        ("a link", &|fs| {
+            fs.remove_raw(&log);
+            fs.make_symlink_raw(&log);
+        }),
+        ("a folder", &|fs| {
+            fs.remove_raw(&log);
+            fs.make_dir_raw(&log);
+        }),
+    ];
+    for (way, spoil) in ways {
+        for side in [CopySide::Target, CopySide::Source] {
+            let backup_disk = SimFs::new();
+            let backup = backup_with_keys_on(&backup_disk);
+            let settings = path("config.toml");
+            backup_disk.write_raw(&settings, b"# settings\n");
+            let disk = Contended::new(SimFs::new());
+            let store: LocalStore<Contended> = open(disk.clone());
+            store.restore_from(&backup, RESTORE, &mut |_, _| {}).unwrap();
+            disk.inner.remove_raw(&settings);
+            let spoilt = match side {
+                CopySide::Target => &disk.inner,
+                CopySide::Source => &backup_disk,
+            };
+            spoil(spoilt);
+            let (before, kind) = (spoilt.read_raw(&log), spoilt.stat(&log).unwrap().kind);
+
+            let report = store.restore_from(&backup, RESTORE, &mut |_, _| {}).unwrap();
+            assert_eq!(report.unusable_passkeys.map(|unusable| unusable.side), Some(side), "{way}");
+            assert!(disk.inner.read_raw(&settings).is_some(), "{way}: the settings come after it");
+            assert!(spoilt.read_raw(&log) == before, "{way}: it is as it was");
+            assert_eq!(spoilt.stat(&log).unwrap().kind, kind, "{way}");
+        }
+    }
 }

@@ -6,12 +6,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use workrail_model::health::SessionHealth;
 use workrail_model::id::SessionId;
 use workrail_model::limits::MANIFEST_BYTES_MAX;
+use workrail_ports::backup::{BackupOptions, Replicate as _, RestoreOptions, SessionChange};
 use workrail_ports::file_system::{FileSystem, LockMode};
 use workrail_ports::session_store::{LockedSession as _, SessionReader as _, SessionStore as _, StoreError};
 use workrail_ports::upkeep::{Inspection, Stray, StrayKind, Sweep, Tally, Upkeep as _, UpkeepError};
+use workrail_store_fs::LocalStore;
 use workrail_store_fs::disk::Disk;
 use workrail_store_fs::sim::SimFs;
-use workrail_testkit::history::Step;
+use workrail_testkit::fixed::SeededEntropy;
+use workrail_testkit::history::{PlanParts, Step};
 
 use crate::support::{
     Stream, commit, disk_bytes, events_of, open, path, session_of, unseen_plan, within, write_session,
@@ -166,7 +169,7 @@ fn leftovers_are_removed_when_no_process_holds_them() {
     assert_eq!(swept.leftovers, Tally { files: 10, bytes: (3..=11).sum() }, "{swept:?}");
     drop((being_made, staging));
     let left: Vec<String> = store.strays(100).unwrap().0.into_iter().map(|stray| stray.path).collect();
-    assert_eq!(left, ["sessions/.tmp-import-2".to_owned(), format!("sessions/{held}")]);
+    assert_eq!(left, [format!("sessions/{held}"), "sessions/.tmp-import-2".to_owned()]);
     store.sweep(Sweep::Real).unwrap();
     assert_eq!(store.strays(100).unwrap().1, 0);
     assert_eq!(store.sessions(), Ok(vec![id]));
@@ -211,8 +214,110 @@ fn a_file_among_the_backups_that_no_store_writes_is_reported_and_does_not_stop_t
     assert!(large.exists());
 }
 
+/// A store on a real disk, which can hold sparse files, and the folder of its only session.
+#[expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
+fn store_with_one_session(
+    root: &camino::Utf8Path,
+) -> (LocalStore<Disk>, Vec<PlanParts>, camino::Utf8PathBuf) {
+    let store = open(Disk::open(root).unwrap());
+    let written = write_session(&store, 1, &STEPS);
+    let folder = root.join(format!("sessions/{}", session_of(&written)));
+    (store, written, folder)
+}
+
+/// Makes a file longer than any that a store writes. Sparse: it takes no space.
+#[expect(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    reason = "a sparse file, which the port cannot make, is made from outside the adapter"
+)]
+fn enlarge(file: &camino::Utf8Path) {
+    std::fs::OpenOptions::new().write(true).open(file).unwrap().set_len(MANIFEST_BYTES_MAX + 1).unwrap();
+}
+
+fn segment_name(parts: &PlanParts) -> String {
+    let (first, next) = (parts.events[0].event_index.get(), parts.next_index().get());
+    format!("events/{first:08}-{:08}.jsonl", next - 1)
+}
+
+#[expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
+fn has_all_references(store: &LocalStore<Disk>, written: &[PlanParts]) -> bool {
+    let all = events_of(written);
+    let mut needed = all.iter().flat_map(|event| event.data.content_refs());
+    needed.all(|(kind, digest)| store.contents(kind).unwrap().contains(&digest))
+}
+
+/// Broke: the pinned workflow was swept, because a file of that length was taken for a foreign one.
 #[test]
-fn figure_sweeping_beside_writers() {
+fn content_that_only_an_overlong_log_moved_aside_by_a_restore_refers_to_is_kept() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = camino::Utf8Path::from_path(dir.path()).unwrap();
+    let (store, written, folder) = store_with_one_session(&root.join("store"));
+    let backup = LocalStore::read_only(
+        Disk::open(&root.join("backup")).unwrap(),
+        Box::new(SeededEntropy::new(9)),
+        "boot-1".to_owned(),
+    );
+    let options = BackupOptions { with_keys: false, check_all: false };
+    store.back_up_to(&backup, options, &mut |_, _| {}).unwrap();
+    enlarge(&folder.join(segment_name(&written[0])));
+    let restored =
+        store.restore_from(&backup, RestoreOptions { only: None, dry_run: false }, &mut |_, _| {}).unwrap();
+    assert!(matches!(restored.sessions[0].change, SessionChange::Replaced { .. }), "{restored:?}");
+    assert_eq!(store.strays(100).unwrap().1, 0, "it is ours");
+
+    store.remove(session_of(&written), None).unwrap();
+    assert_eq!(swept_files(&store.sweep(Sweep::Real).unwrap()), 0);
+    assert!(has_all_references(&store, &written));
+}
+
+#[test]
+fn content_that_only_an_overlong_log_moved_aside_by_a_repair_refers_to_is_kept() {
+    for damaged in ["manifest", "last segment"] {
+        let dir = tempfile::tempdir().unwrap();
+        let root = camino::Utf8Path::from_path(dir.path()).unwrap();
+        let (store, written, folder) = store_with_one_session(root);
+        enlarge(&folder.join(match damaged {
+            "manifest" => "manifest.jsonl".to_owned(),
+            _ => segment_name(written.last().unwrap()),
+        }));
+        let repaired = store.repair(session_of(&written), None).unwrap();
+        assert_eq!(repaired.backup, format!("backups/{}-1", session_of(&written)));
+        assert_eq!(store.strays(100).unwrap().1, 0, "{damaged}: it is ours");
+        store.remove(session_of(&written), None).unwrap();
+        assert_eq!(swept_files(&store.sweep(Sweep::Real).unwrap()), 0, "{damaged}");
+        assert!(has_all_references(&store, &written), "{damaged}");
+    }
+}
+
+/// Broke: the sweep read it for hours.
+#[test]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a sparse file, which the port cannot make, is made from outside the adapter"
+)]
+fn a_log_file_of_a_terabyte_among_the_backups_stops_the_sweep_and_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = camino::Utf8Path::from_path(dir.path()).unwrap();
+    let (store, written, folder) = store_with_one_session(root);
+    let segment = segment_name(written.last().unwrap());
+    std::fs::OpenOptions::new().write(true).open(folder.join(&segment)).unwrap().set_len(1 << 40).unwrap();
+    let backup = store.repair(session_of(&written), None).unwrap().backup;
+    store.remove(session_of(&written), None).unwrap();
+    let Err(UpkeepError::InDoubt(doubts)) = store.sweep(Sweep::Real) else {
+        panic!("it may need any content")
+    };
+    let [doubt] = doubts.as_slice() else { panic!("{doubts:?}") };
+    assert_eq!(doubt.what, backup);
+    assert!(doubt.why.contains(&format!("{backup}/{segment}")), "{}", doubt.why);
+    assert!(has_all_references(&store, &written));
+
+    std::fs::remove_file(root.join(format!("{backup}/{segment}"))).unwrap();
+    assert!(store.sweep(Sweep::Real).is_ok());
+}
+
+#[test]
+fn figure_sweeping_during_writes() {
     let dir = tempfile::tempdir().unwrap();
     let root = camino::Utf8Path::from_path(dir.path()).unwrap();
     let store = || open(Disk::open(root).unwrap());
@@ -274,7 +379,7 @@ fn figure_sweeping_beside_writers() {
     assert_eq!(after.strays(10).unwrap().1, 0);
     assert_eq!(swept_files(&after.sweep(Sweep::Real).unwrap()), 0);
     println!(
-        "figure: {WRITERS} writers x {APPENDS} appends beside {sweeps} sweeps: {swept} files swept, {events} events, \
+        "figure: {WRITERS} writers x {APPENDS} appends during {sweeps} sweeps: {swept} files swept, {events} events, \
          lost 0, told to wait {}",
         waited.get_mut()
     );
