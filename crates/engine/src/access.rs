@@ -10,6 +10,7 @@ use workrail_model::name::PrincipalName;
 use workrail_model::retention::Ttl;
 use workrail_model::team::{AccessSecret, AccessToken, Act, Caller, PresentedToken, Role};
 use workrail_model::time::Timestamp;
+use workrail_ports::file_system::FsErrorKind;
 use workrail_ports::keyring::KeyringError;
 
 use crate::mint::random;
@@ -44,6 +45,25 @@ pub enum NotReady {
     Store(String),
     /// The store answers, but its keyring cannot be used.
     Keys(String),
+    /// The store answers, but no member can be let in.
+    AccessTokens(String),
+}
+
+fn not_ready(cause: KeyringError, unusable: fn(KeyringError) -> NotReady) -> Result<(), NotReady> {
+    match cause {
+        // The store answers, but not to this user.
+        KeyringError::Io(ref error) if error.kind == FsErrorKind::PermissionDenied => Err(unusable(cause)),
+        KeyringError::Io(error) => Err(NotReady::Store(error.to_string())),
+        // Another server is writing the file, so the store answers.
+        KeyringError::Locked => Ok(()),
+        KeyringError::Exposed { .. }
+        | KeyringError::ForeignOwner { .. }
+        | KeyringError::Invalid { .. }
+        | KeyringError::UnknownVersion { .. }
+        | KeyringError::KeyNotGiven
+        | KeyringError::OtherKey
+        | KeyringError::Usable { .. } => Err(unusable(cause)),
+    }
 }
 
 impl From<TokenRefusal> for AccessRefusal {
@@ -105,43 +125,34 @@ impl<S: Store> Engine<S> {
             expires_at,
             revoked_at: None,
         };
-        self.store.add_access_token(&token).map_err(error::keyring)?;
+        self.store.add_access_token(&token).map_err(error::access_tokens)?;
         Ok(MadeToken { token, presented })
     }
 
     /// Every token, oldest first.
     pub fn access_tokens(&self) -> Result<Vec<AccessToken>, Box<ErrorEnvelope>> {
         self.permit(Act::Administer)?;
-        self.store.access_tokens().map_err(error::keyring)
+        self.store.access_tokens().map_err(error::access_tokens)
     }
 
     /// Revokes a token; every server refuses it from the next request on.
     pub fn revoke_access_token(&self, id: AccessTokenId) -> Result<(), Box<ErrorEnvelope>> {
         self.permit(Act::Administer)?;
         let now = self.environment.clock.now();
-        match self.store.revoke_access_token(id, &now).map_err(error::keyring)? {
+        match self.store.revoke_access_token(id, &now).map_err(error::access_tokens)? {
             true => Ok(()),
             false => Err(error::no_such_access_token(id)),
         }
     }
 
-    /// Whether the store answers and its keyring can be used.
+    /// Whether the store answers, and its keyring and its access tokens can be used.
     pub fn readiness(&self) -> Result<(), NotReady> {
-        match self.store.peek() {
-            Ok(_) => Ok(()),
-            Err(KeyringError::Io(cause)) => Err(NotReady::Store(cause.to_string())),
-            // Another server is writing the keyring, so the store answers.
-            Err(KeyringError::Locked) => Ok(()),
-            Err(
-                cause @ (KeyringError::Exposed { .. }
-                | KeyringError::ForeignOwner { .. }
-                | KeyringError::Invalid { .. }
-                | KeyringError::UnknownVersion { .. }
-                | KeyringError::KeyNotGiven
-                | KeyringError::OtherKey
-                | KeyringError::Usable { .. }),
-            ) => Err(NotReady::Keys(cause.to_string())),
-        }
+        let keys = |cause: KeyringError| NotReady::Keys(cause.to_string());
+        self.store.peek().map(drop).or_else(|cause| not_ready(cause, keys))?;
+        // Whether the tokens can be read shows with any id.
+        let any = AccessTokenId::from_bits([0; 10]);
+        let tokens = |cause| NotReady::AccessTokens(error::access_tokens(cause).message);
+        self.store.access_token(any).map(drop).or_else(|cause| not_ready(cause, tokens))
     }
 
     /// The caller whose token this is.
@@ -153,7 +164,7 @@ impl<S: Store> Engine<S> {
     }
 
     fn stored_token(&self, id: AccessTokenId) -> Result<Option<AccessToken>, AccessRefusal> {
-        self.store.access_token(id).map_err(|cause| AccessRefusal::Store(error::keyring(cause)))
+        self.store.access_token(id).map_err(|cause| AccessRefusal::Store(error::access_tokens(cause)))
     }
 
     /// Returns what a browser carries instead of a token, valid for some hours on every server with this store's keys.
@@ -180,5 +191,26 @@ impl<S: Store> Engine<S> {
     pub(crate) fn now_epoch_s(&self) -> u64 {
         let now: Timestamp = self.environment.clock.now();
         now.epoch_ms().and_then(|ms| u64::try_from(ms / 1000).ok()).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use workrail_ports::file_system::{FsError, FsOp, RelPath};
+
+    use super::*;
+
+    /// Broke: a file without read permission was reported as a store that does not answer.
+    #[test]
+    fn a_file_that_this_user_may_not_read_is_not_a_store_that_does_not_answer() {
+        let found = |kind| {
+            let path = RelPath::parse("keys/access-tokens.json").unwrap();
+            let error = FsError { op: FsOp::Read, path, kind, detail: "no".to_owned() };
+            not_ready(KeyringError::Io(error), |_| NotReady::AccessTokens(String::new()))
+        };
+        let denied = found(FsErrorKind::PermissionDenied);
+        assert!(matches!(denied, Err(NotReady::AccessTokens(_))), "{denied:?}");
+        let failed = found(FsErrorKind::Io);
+        assert!(matches!(failed, Err(NotReady::Store(_))), "{failed:?}");
     }
 }

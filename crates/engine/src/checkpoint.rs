@@ -84,7 +84,7 @@ impl<S: Store> Engine<S> {
                 output: &request.output,
                 minting,
             })
-            .map_err(|cause| error::checkpoint(&cause, request))?;
+            .map_err(|cause| error::decide(&cause))?;
             held.append(decided.plan)?;
             let facts = held.state();
             let tokens = self.checkpoint_tokens(facts, at, attempt);
@@ -131,7 +131,7 @@ impl<S: Store> Engine<S> {
         let id = verified.session();
         self.hold(id, |held| {
             let plan = session_notes(held.state(), &request.output, self.minting(Act::Work)?)
-                .map_err(|cause| error::checkpoint(&cause, request))?;
+                .map_err(|cause| error::decide(&cause))?;
             if let Some(plan) = plan {
                 held.append(plan)?;
             }

@@ -26,6 +26,7 @@ pub mod html;
 mod import;
 mod indexing;
 mod inspect;
+mod keyed_starts;
 mod list;
 mod mint;
 pub mod next_call;
@@ -53,7 +54,7 @@ pub mod upkeep;
 pub mod versions;
 mod workspace;
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use workrail_model::bundle::Producer;
 use workrail_model::error::ErrorEnvelope;
@@ -94,6 +95,7 @@ use folded::FoldedSessions;
 pub use health::{StoreHealth, UnhealthySession, UnreadableWorkflow};
 pub use import::{ImportMode, Imported};
 use indexing::{IndexTiming, UnindexedSessions};
+use keyed_starts::KeyedStarts;
 pub use preferences::RunPreferences;
 pub use reply::Reply;
 use request::{CheckpointWorkflow, ContinueWorkflow, Request, ResumeSession};
@@ -205,8 +207,7 @@ pub struct SharedEngine<S: Store> {
     workspaces: Workspaces,
     attempt_checks: AttemptChecks,
     catalog: Catalog,
-    /// Held while a start with an idempotency key is decided and recorded.
-    keyed_starts: Mutex<()>,
+    keyed_starts: KeyedStarts,
     counts: AppendCounters,
     unindexed: UnindexedSessions,
 }
@@ -256,7 +257,7 @@ impl<S: Store> Engine<S> {
             workspaces: Workspaces::default(),
             attempt_checks: AttemptChecks::default(),
             catalog,
-            keyed_starts: Mutex::new(()),
+            keyed_starts: KeyedStarts::default(),
             counts: AppendCounters::default(),
             unindexed: UnindexedSessions::default(),
         });

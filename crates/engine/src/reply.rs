@@ -42,6 +42,18 @@ impl Reply {
         Value::Object(self.body)
     }
 
+    /// The reply as data, for an answer that has its text already.
+    pub(crate) fn into_data_without_text(mut self) -> Map<String, Value> {
+        self.body.remove("text");
+        self.body
+    }
+
+    /// The same reply with each content item rewritten, such as cleaned for a terminal.
+    pub fn rewritten(mut self, rewrite: impl FnMut(&mut String)) -> Self {
+        self.parts.iter_mut().for_each(rewrite);
+        self
+    }
+
     /// Whether the call was blocked; a reply that is not about a run never is.
     pub fn kind(&self) -> ReplyKind {
         self.kind

@@ -204,6 +204,9 @@ impl Reading<'_> {
                 about_left: None,
                 loops: Vec::new(),
                 last_worked_on: facts.last_at().map(ToString::to_string),
+                last_actor: card
+                    .run()
+                    .and_then(|run| facts.run(run)?.last_actor.as_deref().map(without_markers)),
                 why_matched,
                 reason,
                 matched_words,
@@ -396,7 +399,8 @@ fn described(number: usize, candidate: &Candidate) -> String {
     }
     let _ = write!(text, "\n   Why: {}", candidate.reason);
     if let Some(at) = &candidate.last_worked_on {
-        let _ = write!(text, "; last worked on {at}");
+        let by = candidate.last_actor.as_ref().map_or_else(String::new, |actor| format!(" by {actor}"));
+        let _ = write!(text, "; last worked on {at}{by}");
     }
     if candidate.workflow_changed {
         let _ = write!(text, "\n   Note: {SOURCE_CHANGED}");

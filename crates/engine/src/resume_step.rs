@@ -37,8 +37,10 @@ impl Reading<'_> {
         let call = first.next_call.as_ref()?;
         let token = call.arguments.get("stateToken")?.as_str()?;
         let reply = self.rehydrate(token, &ContinueWorkflow::default(), workspace).ok()?;
+        let worked = first.last_actor.as_ref();
+        let worked = worked.map_or_else(String::new, |actor| format!(" {actor} worked on it last."));
         let mut text = format!(
-            "Found run {} ({}). Its step is below; to see it again, call {} with {}",
+            "Found run {} ({}).{worked} Its step is below; to see it again, call {} with {}",
             first.label.as_deref()?,
             first.reason,
             call.tool,
@@ -52,11 +54,7 @@ impl Reading<'_> {
             let _ = write!(text, "\n{}", not_offered(body.unhealthy_sessions));
         }
         let _ = write!(text, "\n\n{}", reply.parts().join("\n\n"));
-        let mut step = reply.into_structured();
-        let members = step.as_object_mut()?;
-        // The text is already in the answer.
-        members.remove("text");
-        (text.len() <= TEXT_BYTES_MAX).then(|| (text, std::mem::take(members)))
+        (text.len() <= TEXT_BYTES_MAX).then(|| (text, reply.into_data_without_text()))
     }
 }
 
@@ -69,6 +67,6 @@ fn in_a_line(candidate: &Candidate) -> String {
         Some(RunStatus::InProgress | RunStatus::Blocked | RunStatus::Closed) | None => "",
     };
     let call = candidate.next_call.as_ref();
-    let call = call.map_or_else(String::new, |call| format!(" {} {}", call.tool, call.arguments_text()));
+    let call = call.map_or_else(String::new, |call| format!(" {}", call.in_a_line()));
     format!("\n- {name}{goal} ({status}{}).{call}", candidate.reason)
 }

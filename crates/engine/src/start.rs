@@ -1,6 +1,6 @@
 //! `start_workflow`: compile, pin, record the root, answer with the first step.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 use workrail_core::decide::observe::ObservedFact;
@@ -78,9 +78,9 @@ impl<S: Store> Engine<S> {
         {
             return Ok(reply);
         }
-        // One keyed start at a time, so that no key starts two runs in different sessions.
+        // One start at a time with the same key, so that no key starts two runs in different sessions.
         let _one_at_a_time =
-            keyed.as_ref().map(|_| self.keyed_starts.lock().unwrap_or_else(PoisonError::into_inner));
+            keyed.as_ref().map(|keyed| self.keyed_starts.hold(derive::start_key_digest(&keyed.key)));
         if let Some(keyed) = &keyed {
             self.refuse_key_of_another_session(&target, keyed)?;
         }
@@ -136,6 +136,9 @@ impl<S: Store> Engine<S> {
 
     /// Refuses a key that has started a run in another session (G30). Two servers asked at the same moment, with
     /// different parents, do not see each other's start.
+    ///
+    /// A key names the session of a start without a parent, but not that of a start inside an existing session: those are
+    /// found by the index. Sessions that changed since they were indexed are read.
     fn refuse_key_of_another_session(
         &self,
         target: &TargetSession,

@@ -1,32 +1,29 @@
 //! Arguments that are refused, and things that are not found.
 
-use serde_json::{Value, json};
-use workrail_core::decide::DecideError;
 use workrail_core::interpret::AskedProof;
 use workrail_core::label::RunLabel;
 use workrail_core::read_run::NoSuchStep;
 use workrail_model::compiled::AcceptedValues;
-use workrail_model::error::{Argument, ErrorCode, ErrorDetails, Retry, SizeMethod};
+use workrail_model::error::{ErrorCode, ErrorDetails, RefusedArgument, Retry, SizeMethod};
 use workrail_model::event::ContextError;
 use workrail_model::id::RunId;
 use workrail_model::limits::{CONTEXT_BYTES_MAX, GOAL_BYTES_MAX};
 use workrail_model::name::NameError;
 use workrail_model::name::{ContextKey, WorkflowId};
-use workrail_model::placeholder;
 use workrail_model::reply::NextCall;
 use workrail_model::tool::ToolName;
 use workrail_ports::workspace::{WorkspacePath, WorkspacePathError};
 
-use super::{Advice, BoxedError, advise, decide, envelope, invalid, oversize, quoted};
+use super::{Advice, BoxedError, advise, envelope, invalid, oversize, quoted};
 use crate::approve::Question;
-use crate::request::{CheckpointWorkflow, ResumeSession};
+use crate::request::ResumeSession;
 
 pub(crate) fn bad_idempotency_key(bytes: usize, max: usize) -> BoxedError {
     let mut error = invalid(
         format!("`idempotencyKey` has {bytes} bytes, at most {max} are allowed. Nothing was started."),
         "Send a text that is unique to this start, such as a UUID, or leave it out.",
     );
-    error.details = Some(oversize(Some(Argument::IdempotencyKey), bytes, max, SizeMethod::Bytes));
+    error.details = Some(oversize(Some(RefusedArgument::IdempotencyKey), bytes, max, SizeMethod::Bytes));
     error
 }
 
@@ -40,8 +37,7 @@ pub(crate) fn key_used(run: RunId) -> BoxedError {
         "To start another run, send a new `idempotencyKey`. To continue that run, make the call below.",
     );
     error.details =
-        Some(ErrorDetails::KeyUsed { argument: Argument::IdempotencyKey, run_id: run, run: label.clone() });
-    error.next_call = Some(NextCall::new(ToolName::ResumeSession, [("run", Value::from(label))]));
+        Some(ErrorDetails::KeyUsed { argument: RefusedArgument::IdempotencyKey, run_id: run, run: label });
     error
 }
 
@@ -50,7 +46,7 @@ pub(crate) fn two_target_sessions() -> BoxedError {
         "`parent` and `sessionToken` both say where the run belongs.".to_owned(),
         "Send `parent` to start inside a run, or `sessionToken` to start next to it, not both.",
     );
-    error.details = Some(ErrorDetails::Argument { argument: Argument::SessionToken });
+    error.details = Some(ErrorDetails::Argument { argument: RefusedArgument::SessionToken });
     error
 }
 
@@ -61,18 +57,6 @@ pub(crate) fn one_checkpoint_token() -> BoxedError {
         "Send the checkpointToken of the last reply. If it is lost, show the step again as below: the reply has a \
          fresh one.",
     )
-}
-
-/// A refused checkpoint; for an empty one the error shows what to send.
-pub(crate) fn checkpoint(cause: &DecideError, request: &CheckpointWorkflow) -> BoxedError {
-    let DecideError::EmptyCheckpoint = cause else { return decide(cause) };
-    let mut error = decide(cause);
-    let mut arguments = Vec::new();
-    arguments.extend(request.checkpoint_token.clone().map(|token| ("checkpointToken", Value::from(token))));
-    arguments.extend(request.session_token.clone().map(|token| ("sessionToken", Value::from(token))));
-    arguments.push(("output", json!({ "notesMarkdown": placeholder::CHECKPOINT_NOTES })));
-    error.next_call = Some(NextCall::new(ToolName::CheckpointWorkflow, arguments));
-    error
 }
 
 pub(crate) fn goal_too_long(bytes: usize) -> BoxedError {
@@ -91,7 +75,7 @@ pub(crate) fn workspace(cause: &WorkspacePathError) -> BoxedError {
         format!("`workspacePath` cannot be used: {cause}."),
         "Send the absolute path of the folder you work in, or leave it out.",
     );
-    error.details = Some(ErrorDetails::Argument { argument: Argument::WorkspacePath });
+    error.details = Some(ErrorDetails::Argument { argument: RefusedArgument::WorkspacePath });
     error
 }
 
@@ -102,7 +86,7 @@ pub(crate) fn no_such_workspace(path: &WorkspacePath, own: Option<&WorkspacePath
         format!("`workspacePath` is {path}, and there is no such folder. Nothing was changed."),
         format!("Send the absolute path of the folder you work in, or leave it out{without}."),
     );
-    error.details = Some(ErrorDetails::Argument { argument: Argument::WorkspacePath });
+    error.details = Some(ErrorDetails::Argument { argument: RefusedArgument::WorkspacePath });
     error
 }
 
@@ -123,9 +107,7 @@ pub(crate) fn session_not_found(request: &ResumeSession, unhealthy: usize) -> Bo
              same team.",
         ),
     );
-    let mut error = among_unhealthy(error, unhealthy);
-    error.next_call = Some(NextCall::new(ToolName::ResumeSession, []));
-    error
+    among_unhealthy(error, unhealthy)
 }
 
 /// The same refusal if this many sessions could not be searched for what was not found.
@@ -156,14 +138,12 @@ pub(crate) fn unknown_label(label: &str) -> BoxedError {
 /// An id that no run in this store has; the error is for an agent.
 pub(crate) fn unknown_run(text: &str) -> BoxedError {
     let shown = quoted(text);
-    let mut error = envelope(
+    envelope(
         ErrorCode::SessionNotFound,
         Retry::NotRetryable,
         format!("There is no run `{shown}` in this store."),
         "Find the run as below and use its label.",
-    );
-    error.next_call = Some(NextCall::new(ToolName::ResumeSession, []));
-    error
+    )
 }
 
 pub(crate) fn no_such_step(missing: &NoSuchStep, label: RunLabel, overview: NextCall) -> BoxedError {
@@ -173,6 +153,7 @@ pub(crate) fn no_such_step(missing: &NoSuchStep, label: RunLabel, overview: Next
         format!("Run {label} has no step `{shown}`; its steps are numbered from 1 to {count}."),
         "Send a number or a step id from the overview, which the call below shows.",
     );
+    // The call that failed may name the run by an id or a token.
     error.next_call = Some(overview);
     error
 }
@@ -424,6 +405,7 @@ pub(crate) fn no_open_run() -> BoxedError {
 pub(crate) fn workflow_id(cause: &NameError) -> BoxedError {
     let mut error =
         invalid(format!("`workflowId`: {cause}."), "Send the id as it is listed, such as wr.small_change.");
+    // Neither the code nor a detail tells a malformed id from other refused arguments.
     error.next_call = Some(NextCall::new(ToolName::ListWorkflows, []));
     error
 }
@@ -436,7 +418,7 @@ pub(crate) fn context(cause: &ContextError) -> BoxedError {
     match cause {
         ContextError::OverBudget { bytes } => {
             error.details = Some(oversize(
-                Some(Argument::Context),
+                Some(RefusedArgument::Context),
                 *bytes,
                 CONTEXT_BYTES_MAX,
                 SizeMethod::MergedCanonicalJson,
@@ -444,15 +426,15 @@ pub(crate) fn context(cause: &ContextError) -> BoxedError {
         }
         ContextError::Reserved { .. } => {
             "Use another name for this key.".clone_into(&mut error.suggestion);
-            error.details = Some(ErrorDetails::Argument { argument: Argument::Context });
+            error.details = Some(ErrorDetails::Argument { argument: RefusedArgument::Context });
         }
         ContextError::TooDeep => {
             "Flatten the value, or write it to a file and pass the path.".clone_into(&mut error.suggestion);
-            error.details = Some(ErrorDetails::Argument { argument: Argument::Context });
+            error.details = Some(ErrorDetails::Argument { argument: RefusedArgument::Context });
         }
         ContextError::NotCanonical(_) => {
             "Send integers beyond 2^53-1 as strings.".clone_into(&mut error.suggestion);
-            error.details = Some(ErrorDetails::Argument { argument: Argument::Context });
+            error.details = Some(ErrorDetails::Argument { argument: RefusedArgument::Context });
         }
     }
     error
@@ -464,6 +446,5 @@ pub(crate) fn query(what: &str, bytes: usize, max: usize) -> BoxedError {
         "Search with fewer words.",
     );
     error.details = Some(oversize(None, bytes, max, SizeMethod::Bytes));
-    error.next_call = Some(NextCall::new(ToolName::ListWorkflows, []));
     error
 }

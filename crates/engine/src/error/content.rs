@@ -33,6 +33,7 @@ pub(crate) fn lost_reply(cause: ContentError, next_call: NextCall) -> BoxedError
              as below: it shows the step that followed with new tokens and changes nothing.",
         );
     }
+    // The lost reply's node is known only where it was looked for.
     error.next_call = Some(next_call);
     error
 }

@@ -5,7 +5,7 @@ use workrail_core::decide::DecideError;
 use workrail_core::interpret::{InterpretError, LoopInput};
 use workrail_core::render::prompt::StepTextTooLong;
 use workrail_model::canonical::CanonicalError;
-use workrail_model::error::{Argument, ErrorDetails, RefusedArtifact, SizeMethod, WantedValue};
+use workrail_model::error::{ErrorDetails, RefusedArgument, RefusedArtifact, SizeMethod, WantedValue};
 use workrail_model::event::EventError;
 use workrail_model::limits::RENDERED_STEP_BYTES_MAX;
 use workrail_model::placeholder;
@@ -107,11 +107,11 @@ pub(crate) fn decide(cause: &DecideError) -> BoxedError {
             };
             let message = format!("`output` cannot be kept: {inner}. Nothing was recorded.");
             let mut error = invalid(message, suggestion);
-            error.details = Some(ErrorDetails::Argument { argument: Argument::Output });
+            error.details = Some(ErrorDetails::Argument { argument: RefusedArgument::Output });
             error
         }
-        DecideError::Interpret(InterpretError::MissingContext { key, expected, .. }) => {
-            missing_key(key, *expected, &chain(cause))
+        DecideError::Interpret(missing @ InterpretError::MissingContext { key, expected, .. }) => {
+            missing_key(key, *expected, &missing.to_string())
         }
         DecideError::Interpret(_)
         | DecideError::Plan(_)
@@ -124,7 +124,7 @@ pub(crate) fn decide(cause: &DecideError) -> BoxedError {
 /// A loop at the very start reads a key that the start did not set.
 fn missing_key(key: &str, expected: LoopInput, cause: &str) -> BoxedError {
     let mut error = invalid(
-        format!("`context.{key}` is missing: {cause}. Nothing was recorded."),
+        format!("`context.{key}` is missing. {cause} Nothing was recorded."),
         "Send the call below with your own value.",
     );
     let value = match expected {
@@ -137,11 +137,11 @@ fn missing_key(key: &str, expected: LoopInput, cause: &str) -> BoxedError {
 }
 
 fn refused(position: usize) -> RefusedArtifact {
-    RefusedArtifact { argument: Argument::Output, refused_artifact: position }
+    RefusedArtifact { argument: RefusedArgument::Output, refused_artifact: position }
 }
 
 fn wanted(key: &str, empty_value: Value) -> WantedValue {
-    WantedValue { argument: Argument::Context, context_key: key.to_owned(), empty_value }
+    WantedValue { argument: RefusedArgument::Context, context_key: key.to_owned(), empty_value }
 }
 
 /// A context value makes the text of the next step too long to send or store.

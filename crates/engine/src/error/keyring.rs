@@ -48,7 +48,7 @@ pub(crate) fn keyring(cause: KeyringError) -> BoxedError {
 }
 
 /// The keys may be intact: only access is missing, and new keys could not be written there either.
-const KEYRING_ACCESS: &str = "in the data directory, give the folder `keys` mode 0700 and the files in \
+pub(super) const KEYRING_ACCESS: &str = "in the data directory, give the folder `keys` mode 0700 and the files in \
      it mode 0600 (`chmod 700 keys && chmod 600 keys/*`), owned by the user who runs WorkRail";
 
 /// Both options; the sessions themselves need no keys.

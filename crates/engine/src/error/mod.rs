@@ -18,7 +18,7 @@ use serde_json::Value;
 use workrail_core::project::FoldError;
 use workrail_core::token::TokenError;
 use workrail_model::error::{
-    Argument, ErrorCode, ErrorDetails, ErrorEnvelope, Outcome, Oversize, Retry, SizeMethod,
+    ErrorCode, ErrorDetails, ErrorEnvelope, Oversize, RefusedArgument, Retry, SizeMethod, WriteOutcome,
 };
 use workrail_model::health::SessionHealth;
 use workrail_model::id::SessionId;
@@ -67,7 +67,7 @@ pub(crate) fn quoted(text: &str) -> String {
 }
 
 fn oversize(
-    argument: Option<Argument>,
+    argument: Option<RefusedArgument>,
     measured_bytes: usize,
     max_bytes: usize,
     method: SizeMethod,
@@ -221,13 +221,14 @@ fn uncertain(cause: &FsError) -> BoxedError {
         what_failed(cause)
     );
     advise(&mut error, advice.for_agents(RECORDED_ONCE));
-    error.details = Some(ErrorDetails::Outcome { outcome: Outcome::Unknown, fix: remedy(cause).to_owned() });
+    error.details =
+        Some(ErrorDetails::Outcome { outcome: WriteOutcome::Unknown, fix: remedy(cause).to_owned() });
     error
 }
 
 /// Whether a call that failed may have been recorded.
 pub(crate) fn is_outcome_unknown(error: &ErrorEnvelope) -> bool {
-    matches!(error.details, Some(ErrorDetails::Outcome { outcome: Outcome::Unknown, .. }))
+    matches!(error.details, Some(ErrorDetails::Outcome { outcome: WriteOutcome::Unknown, .. }))
 }
 
 /// For a call that creates something under a new id: repeating it would create a second one, so the caller
@@ -238,7 +239,7 @@ pub(crate) fn check_before_repeating(
     repeat: &str,
     check_call: NextCall,
 ) -> BoxedError {
-    let Some(ErrorDetails::Outcome { outcome: Outcome::Unknown, fix }) = &error.details else {
+    let Some(ErrorDetails::Outcome { outcome: WriteOutcome::Unknown, fix }) = &error.details else {
         return error;
     };
     let fix = clause(fix);
@@ -251,6 +252,7 @@ pub(crate) fn check_before_repeating(
     let advice = Advice::from(format!("{first} Tell the user: {fix}. Then {check}"));
     advise(&mut error, advice.in_team(format!("{first} {in_team} Then {check}")));
     error.retry = Retry::NotRetryable;
+    // What was being made has a name only where it was made.
     error.next_call = Some(check_call);
     error
 }
@@ -260,6 +262,7 @@ pub(crate) fn started_but_not_shown(mut error: BoxedError, label: &str) -> Boxed
     error.message =
         format!("Run {label} was started, but its first step cannot be shown now. {}", error.message);
     advise(&mut error, "Do not start it again: make the call below to continue the run.");
+    // Any error can be the cause: the policy would follow its code, not the run that now exists.
     error.next_call = Some(NextCall::new(ToolName::ResumeSession, [("run", Value::from(label))]));
     error
 }

@@ -109,6 +109,7 @@ pub(crate) fn output_without_ack(state_token: &str, request: &ContinueWorkflow) 
     );
     let mut arguments = vec![("stateToken", Value::from(state_token))];
     arguments.extend(request.run.clone().map(|run| ("run", Value::from(run))));
+    // The token may have come in another argument than `stateToken`.
     error.next_call = Some(NextCall::new(ToolName::ContinueWorkflow, arguments));
     error
 }

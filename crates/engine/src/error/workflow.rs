@@ -3,9 +3,7 @@
 use workrail_core::compile::{BindingsError, Diagnostics};
 use workrail_model::error::{ErrorCode, ErrorDetails, Retry};
 use workrail_model::name::WorkflowId;
-use workrail_model::reply::NextCall;
 use workrail_model::text::truncate_with_marker;
-use workrail_model::tool::ToolName;
 use workrail_ports::workflow_source::SourceError;
 
 use super::{Advice, BoxedError, LOCK_RETRY_AFTER_MS, envelope, quoted, sentence};
@@ -41,9 +39,6 @@ pub(crate) fn unknown_workflow(id: &WorkflowId, nearest: Option<&str>, known: &[
         nearest: nearest.map(str::to_owned),
         known: known.iter().map(|id| (*id).to_owned()).collect(),
     });
-    if nearest.is_none() {
-        error.next_call = Some(NextCall::new(ToolName::ListWorkflows, []));
-    }
     error
 }
 

@@ -85,6 +85,8 @@ struct ExportContent {
     workflows: BTreeSet<WorkflowHash>,
     /// What WorkRail wrote: stored replies, and what evidence refers to.
     replies: BTreeSet<BlobRef>,
+    /// Stored replies of starts with an idempotency key.
+    start_replies: BTreeSet<BlobRef>,
     notes: BTreeSet<BlobRef>,
     artifacts: BTreeSet<BlobRef>,
 }
@@ -96,6 +98,10 @@ impl ExportContent {
             self.workflows.insert(started.workflow_hash);
         }
         let blobs = event.data.blob_refs();
+        if matches!(event.data, EventData::RunStarted(_)) {
+            self.start_replies.extend(blobs);
+            return;
+        }
         // Only outputs are the agent's; WorkRail wrote the blobs of all other events.
         let EventData::NodeOutputAppended(output) = &event.data else {
             self.replies.extend(blobs);
@@ -141,7 +147,9 @@ impl<S: Store> Engine<S> {
         out: &mut dyn Write,
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Exported, ExportFailure> {
-        let found = self.scan_segments(session, None)?;
+        let mut found = self.scan_segments(session, None)?;
+        // No event of the copy refers to them.
+        found.start_replies.clear();
         let mut renamed = BTreeMap::new();
         for reference in found.replies.iter().chain(&found.notes).chain(&found.artifacts) {
             let bytes = self.raw(AttachmentKind::Blob, *reference)?;
@@ -174,6 +182,7 @@ impl<S: Store> Engine<S> {
             snapshots: BTreeSet::new(),
             workflows: BTreeSet::new(),
             replies: BTreeSet::new(),
+            start_replies: BTreeSet::new(),
             notes: BTreeSet::new(),
             artifacts: BTreeSet::new(),
         };
@@ -236,7 +245,7 @@ impl<S: Store> Engine<S> {
         let Some(redactor) = redactor.filter(|redactor| redactor.finds_anything()) else {
             return Ok(renamed);
         };
-        for reference in &found.replies {
+        for reference in found.replies.iter().chain(&found.start_replies) {
             let bytes = self.raw(AttachmentKind::Blob, *reference)?;
             if let Some(changed) = redactor.reply(&bytes) {
                 renamed.insert(*reference, Renamed::of(&changed));

@@ -55,6 +55,7 @@ impl<S: Store> Export<'_, S> {
             .found
             .replies
             .iter()
+            .chain(&self.found.start_replies)
             .chain(&self.found.notes)
             .chain(&self.found.artifacts)
             .copied()

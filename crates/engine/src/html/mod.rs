@@ -138,7 +138,7 @@ pub fn banner(banner: &Banner) -> Markup {
     }
 }
 
-/// Names and values in two columns, omitting names without a value; badges belong beside the heading
+/// Names and values in two columns, omitting names without a value; badges belong next to the heading
 /// ([`badges`]).
 pub fn facts(facts: &[Fact], links: &PageLinks) -> Markup {
     html! {
@@ -189,7 +189,7 @@ pub fn table(section: &ReportSection, links: &PageLinks) -> Markup {
                     @for row in &section.rows {
                         tr {
                             @for (cell, column) in row.iter().zip(&section.columns) {
-                                // On a narrow screen the column name is shown beside its value.
+                                // On a narrow screen the column name is shown next to its value.
                                 td data-column=(clean(column)) { (cell_of(cell, links)) }
                             }
                         }

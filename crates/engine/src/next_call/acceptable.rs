@@ -4,7 +4,7 @@
 
 use serde_json::{Map, Value, json};
 use workrail_model::canonical::value_to_canonical;
-use workrail_model::error::{Argument, ErrorDetails, Oversize};
+use workrail_model::error::{ErrorDetails, Oversize, RefusedArgument};
 use workrail_model::limits::{GOAL_BYTES_MAX, JSON_DEPTH_MAX};
 use workrail_model::placeholder;
 use workrail_model::reply::NextCall;
@@ -33,7 +33,8 @@ pub fn acceptable(
     details: Option<&ErrorDetails>,
 ) -> NextCall {
     let usable = |path: &str| path.starts_with('/') && !path.chars().any(char::is_control);
-    let is_refused = matches!(details, Some(ErrorDetails::Argument { argument: Argument::WorkspacePath }));
+    let is_refused =
+        matches!(details, Some(ErrorDetails::Argument { argument: RefusedArgument::WorkspacePath }));
     if is_refused || !arguments.get("workspacePath").and_then(Value::as_str).is_some_and(usable) {
         arguments.remove("workspacePath");
     }
@@ -92,7 +93,7 @@ pub fn acceptable(
 fn context_excess(details: Option<&ErrorDetails>) -> usize {
     match details {
         Some(ErrorDetails::Oversize(Oversize {
-            argument: Some(Argument::Context),
+            argument: Some(RefusedArgument::Context),
             measured_bytes,
             max_bytes,
             ..
@@ -212,7 +213,7 @@ mod tests {
     #[test]
     fn an_artifact_that_may_not_be_sent_is_left_out() {
         let no_such_gap = |position| ErrorDetails::NoSuchGap {
-            refused: RefusedArtifact { argument: Argument::Output, refused_artifact: position },
+            refused: RefusedArtifact { argument: RefusedArgument::Output, refused_artifact: position },
             open_gaps: Vec::new(),
         };
         let arguments =
@@ -230,7 +231,7 @@ mod tests {
         let wanted = |key: &str, empty_value| {
             let context_key = key.to_owned();
             ErrorDetails::MissingContext(WantedValue {
-                argument: Argument::Context,
+                argument: RefusedArgument::Context,
                 context_key,
                 empty_value,
             })
@@ -252,7 +253,7 @@ mod tests {
     #[test]
     fn a_context_that_cannot_grow_is_left_out() {
         let details = ErrorDetails::Oversize(Oversize {
-            argument: Some(Argument::Context),
+            argument: Some(RefusedArgument::Context),
             measured_bytes: 262_150,
             max_bytes: 262_144,
             method: SizeMethod::MergedCanonicalJson,

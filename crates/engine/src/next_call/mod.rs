@@ -1,8 +1,8 @@
 //! The single policy for the next call after an error (G70).
 //!
-//! An error that knows its own next call sets it where it is made (`error`). A refused token leads back to its run
-//! (`run`). Refused arguments are offered again without what was wrong (`acceptable`). For all others the
-//! error's code decides.
+//! The error's code and details decide. A refused token leads back to its run (`run`). Refused arguments are offered
+//! again without what was wrong (`acceptable`). An error sets its own next call only where that call needs something
+//! that neither the error nor the failed call tells; a comment there says what.
 
 mod acceptable;
 mod run;
@@ -25,15 +25,13 @@ const LABEL_BYTES_MAX: usize = 64;
 /// The next call after an error that has none of its own; `sent` are the arguments that caused it.
 pub fn after(error: &ErrorEnvelope, tool: ToolName, sent: Map<String, Value>) -> Option<NextCall> {
     match error.code {
-        ErrorCode::ValidationError if error.details.is_some() => {
-            Some(acceptable(tool, sent, error.details.as_ref()))
-        }
-        ErrorCode::ValidationError => None,
+        ErrorCode::ValidationError => after_refused(error.details.as_ref(), tool, sent),
         // The user has to act before any call about this run can succeed.
         ErrorCode::SessionCorrupt
         | ErrorCode::SessionUnknownVersion
         | ErrorCode::StoreContentDamaged
         | ErrorCode::StoreKeyringUnusable
+        | ErrorCode::StoreAccessTokensUnusable
         | ErrorCode::StoreSafeMode
         | ErrorCode::StoreAccessDenied => None,
         ErrorCode::StoreIo if error.retry == Retry::NotRetryable => None,
@@ -59,6 +57,32 @@ pub fn after(error: &ErrorEnvelope, tool: ToolName, sent: Map<String, Value>) ->
         | ErrorCode::TokenUnknownNode
         | ErrorCode::TokenWorkflowHashMismatch
         | ErrorCode::SessionNotFound => Some(NextCall::new(ToolName::ResumeSession, [])),
+    }
+}
+
+/// The next call after arguments that were refused.
+fn after_refused(
+    details: Option<&ErrorDetails>,
+    tool: ToolName,
+    mut sent: Map<String, Value>,
+) -> Option<NextCall> {
+    match (details, tool) {
+        (Some(ErrorDetails::KeyUsed { run, .. }), _) => {
+            Some(NextCall::new(ToolName::ResumeSession, [("run", Value::from(run.as_str()))]))
+        }
+        // Only what these search for can be too long.
+        (Some(ErrorDetails::Oversize(_)), ToolName::ListWorkflows) => {
+            Some(NextCall::new(ToolName::ListWorkflows, []))
+        }
+        (Some(ErrorDetails::Oversize(_)), ToolName::ReadRun) => {
+            sent.remove("query");
+            Some(NextCall { tool, arguments: sent })
+        }
+        (Some(details), _) => Some(acceptable(tool, sent, Some(details))),
+        (None, ToolName::CheckpointWorkflow) if is_nothing(sent.get("output")) && has_token(tool, &sent) => {
+            Some(acceptable(tool, sent, None))
+        }
+        (None, _) => None,
     }
 }
 

@@ -63,7 +63,7 @@ fn run(run: &RunReport, is_first: bool, links: &PageLinks) -> Markup {
 pub fn node(node: &NodeReport, links: &PageLinks, elsewhere: Option<AttemptId>) -> Markup {
     let is_indented = node.branch != 0 || node.kind == NodeKind::Checkpoint;
     html! {
-        section.node.tip[node.branch_position == BranchPosition::Tip].beside[is_indented] id=(node.node_id) {
+        section.node.tip[node.branch_position == BranchPosition::Tip].indented[is_indented] id=(node.node_id) {
             header {
                 span.no { (node.point) }
                 h4 { (clean(&words::point(node))) }

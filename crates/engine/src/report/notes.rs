@@ -1,6 +1,6 @@
 //! Notes as HTML. Their text may come from any source that the agent read, so nothing in them is trusted (G76).
 //!
-//! Raw HTML is shown as text. Links and images become text with their address beside it: a printed page stays
+//! Raw HTML is shown as text. Links and images become text followed by their address: a printed page stays
 //! readable, and nothing on the page loads or leads anywhere. The result passes a sanitiser that allows only
 //! structure: no attribute survives it.
 

@@ -65,7 +65,7 @@ pub fn draw(nodes: &[NodeReport], opened: &OpenParts, addresses: PathAddresses<'
     }
 }
 
-/// A bracket beside every loop: from its first line to its last.
+/// A bracket next to every loop: from its first line to its last.
 fn brackets(lines: &[PathLine]) -> Vec<Markup> {
     let mut drawn = Vec::new();
     let mut open: Vec<(&str, usize)> = Vec::new();

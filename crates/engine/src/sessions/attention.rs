@@ -2,7 +2,9 @@
 
 use serde_json::Value;
 use workrail_core::label::RunLabel;
-use workrail_core::render::prompt::{Lifecycle, RenderMode, render_step_shortened, title_without_secrets};
+use workrail_core::render::prompt::{
+    Lifecycle, ParentToken, RenderMode, render_step_shortened, title_without_secrets,
+};
 use workrail_core::report::SubmittedArtifact;
 use workrail_model::blocker::Blocker;
 use workrail_model::error::ErrorEnvelope;
@@ -84,7 +86,8 @@ impl<S: Store> Engine<S> {
         let snapshot = reading.content.snapshot(found.snapshot_ref)?;
         let context = facts.context_at(node).map_err(|cause| error::context(&cause))?;
         let autonomy = facts.preferences(node).autonomy;
-        let mode = RenderMode { lifecycle: Lifecycle::Advance, autonomy, site: &self.site };
+        let parent = ParentToken::Placeholder;
+        let mode = RenderMode { lifecycle: Lifecycle::Advance, autonomy, site: &self.site, parent };
         let pending = snapshot.state().pending_step();
         Ok(pending.map(|pending| render_step_shortened(&workflow, pending, &context, mode)))
     }

@@ -8,7 +8,7 @@ use workrail_model::health::SessionHealth;
 use workrail_model::id::SessionId;
 use workrail_ports::backup::{
     BackupOptions, CopyReport, CopySide, KeysCopy, Replicate, RestoreOptions, SessionChange, SessionCopy,
-    SkipReason, SourceLog, UnusableSession,
+    SkipReason, SourceLog, UnusablePasskeys, UnusableSession,
 };
 use workrail_ports::file_system::FsErrorKind;
 use workrail_ports::session_store::SessionReader;
@@ -195,6 +195,7 @@ fn summary(report: CopyReport, direction: CopyDirection) -> CopySummary {
     if direction == CopyDirection::Backup {
         problems.extend(unusable_keys(&report));
     }
+    problems.extend(report.unusable_passkeys.iter().map(|log| unusable_passkeys(log, direction)));
     problems.extend(report.lost_content.iter().map(|lost| lost_content(&lost.path, lost.session, direction)));
     let problem_count = problems.len() as u64;
     problems.truncate(NAMED_MAX);
@@ -331,6 +332,31 @@ fn unusable_keys(report: &CopyReport) -> Option<CopyProblem> {
         problem: format!("{problem}{kept}"),
         fix: fix.to_owned(),
     })
+}
+
+/// It is never replaced: it may hold passkeys that the other store lacks.
+fn unusable_passkeys(log: &UnusablePasskeys, direction: CopyDirection) -> CopyProblem {
+    let folder = folder_of(log.side, direction);
+    let path = "keys/passkeys.jsonl";
+    let fix = match (log.kind, log.side, direction) {
+        (FsErrorKind::PermissionDenied, _, _) => format!(
+            "Run `chmod u+rw` on `{path}` in {folder}, or `chown` if another user owns it. Then run the command again."
+        ),
+        (_, CopySide::Target, _) => format!("Move `{path}` out of {folder}, then run the command again."),
+        (_, CopySide::Source, CopyDirection::Backup) => format!(
+            "Move `{path}` out of {folder}, then run `workrail store restore BACKUP` to bring back the passkeys of the \
+             backup."
+        ),
+        (_, CopySide::Source, CopyDirection::Restore) => "Use an older backup if there is one.".to_owned(),
+    };
+    CopyProblem {
+        what: path.to_owned(),
+        problem: format!(
+            "the passkeys were not copied, because this file cannot be used in {folder}: {}",
+            log.why
+        ),
+        fix,
+    }
 }
 
 fn damaged_source(copy: &SessionCopy, direction: CopyDirection) -> Option<CopyProblem> {

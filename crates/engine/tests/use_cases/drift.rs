@@ -68,7 +68,8 @@ fn an_advance_mentions_the_change_once() {
             ..ContinueWorkflow::default()
         };
         at = scene.engine.continue_workflow(request).unwrap().into_structured();
-        told.push(at["text"].as_str().unwrap().contains("has changed since this run was started"));
+        let codes = at["warnings"].as_array().into_iter().flatten().map(|warning| warning["code"].as_str());
+        told.push(codes.flatten().any(|code| code == "PINNED_WORKFLOW_DIFFERS"));
     }
     assert_eq!(told, [true, false]);
 }

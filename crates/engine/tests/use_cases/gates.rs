@@ -34,7 +34,7 @@ fn an_approval_is_for_what_was_shown_and_for_nothing_else() {
     run.decide(ApprovalDecision::Approved, None);
     let swapped = run.send(json!({ "notes": "Will run: dropdb production" }));
     assert_eq!(swapped["kind"], "blocked");
-    assert!(swapped["text"].as_str().unwrap().contains("was about something else"), "{}", swapped["text"]);
+    insta::assert_snapshot!("approved_something_else", swapped["text"].as_str().unwrap());
     for context in
         [json!({ "target": "production" }), json!({ "artifacts": [{ "kind": "own.plan", "drop": true }] })]
     {
@@ -118,7 +118,7 @@ fn a_decision_on_a_submission_that_has_changed_is_refused() {
     run.send(json!({ "notes": "Will tag 2.0.0." }));
     let approved = (ApprovalDecision::Approved, None);
     let refused = run.scene.engine.approve(&run.label(), &seen, approved, ORIGIN).unwrap_err();
-    assert!(refused.message.contains("has changed since it was shown"), "{refused:?}");
+    insta::assert_snapshot!("a_decision_on_what_has_changed", refused.message);
     assert_eq!(run.send(json!({}))["kind"], "blocked");
 }
 
@@ -130,7 +130,7 @@ fn a_rejection_reaches_the_agent_with_its_reason_and_ends_the_wait() {
     run.decide(ApprovalDecision::Rejected, Some("Not on a Friday."));
     assert_eq!(run.stage(), "in progress");
     let same = run.send(json!({}));
-    assert!(same["text"].as_str().unwrap().contains("Not on a Friday."), "{}", same["text"]);
+    insta::assert_snapshot!("rejected_with_a_reason", same["text"].as_str().unwrap());
     let changed = run.send(json!({ "notes": "Will tag 1.2.0 on Monday." }));
     assert_eq!((&changed["kind"], run.stage().as_str()), (&json!("blocked"), "waits for a person"));
     let waiting = run.scene.engine.waiting(&run.label()).unwrap();
@@ -149,7 +149,7 @@ fn a_question_is_answered_and_not_approved() {
     let waiting = run.scene.engine.waiting(&run.label()).unwrap();
     let approved = (ApprovalDecision::Approved, None);
     let refused = run.scene.engine.approve(&run.label(), &waiting, approved, ORIGIN).unwrap_err();
-    assert!(refused.suggestion.contains("workrail answer"), "{refused:?}");
+    insta::assert_snapshot!("a_question_that_somebody_approves", refused.suggestion);
     let values = |value: Value| Context::new(object(value)).unwrap();
     let unknown =
         run.scene.engine.give_answer(&run.label(), values(json!({ "brunch": "main" }))).unwrap_err();
@@ -230,10 +230,9 @@ fn a_decision_on_a_dependency_reaches_the_agent_like_one_at_a_gate() {
     assert!(run.text().contains("Deploy it?"), "{}", run.text());
     run.decide(ApprovalDecision::Rejected, Some("Not on a Friday."));
     run.send(json!({}));
-    assert!(run.text().contains("rejected this step's result: Not on a Friday."), "{}", run.text());
-    assert!(!run.text().contains("To approve, the user runs"), "{}", run.text());
+    insta::assert_snapshot!("a_dependency_rejected_with_a_reason", run.text());
     run.send(json!({ "notes": "Will deploy 1.2.0 on Monday." }));
-    assert!(run.text().contains("was about something else"), "{}", run.text());
+    insta::assert_snapshot!("a_dependency_decided_for_something_else", run.text());
     run.decide(ApprovalDecision::Approved, None);
     assert_eq!(run.send(json!({}))["run"]["stepId"], "end");
 }

@@ -57,6 +57,7 @@ fn the_hash_that_is_listed_is_the_hash_that_runs_are_pinned_to() {
 fn nothing_can_take_over_a_bundled_id_and_the_attempt_is_listed() {
     let scene = library();
     let before = scene.start("wr.small_change").unwrap().workflow_hash;
+    let mut shown = Vec::new();
     for precedence in
         [Precedence::Plugin, Precedence::User, Precedence::Custom, Precedence::Git, Precedence::Project]
     {
@@ -68,9 +69,10 @@ fn nothing_can_take_over_a_bundled_id_and_the_attempt_is_listed() {
         assert_eq!(list.unusable.len(), 1, "{precedence:?}");
         let refused = &list.unusable[0];
         assert_eq!((refused.source_kind, refused.file.as_str()), (precedence, "evil.json"));
-        assert!(refused.errors[0].contains("rename it to"), "{:?}", refused.errors);
+        shown.push(format!("{}: {}", precedence.word(), refused.errors.join("\n")));
         assert!(list.text.contains(&format!("- {} evil.json", precedence.word())), "{}", list.text);
     }
+    insta::assert_snapshot!("an_id_in_our_namespace", shown.join("\n"));
     scene.shelf.put(Precedence::User, "new.json", &workflow("wr.brand_new"));
     let error = scene.start("wr.brand_new").unwrap_err();
     assert_eq!(error.code, ErrorCode::WorkflowInvalid);
@@ -90,7 +92,7 @@ fn a_duplicate_within_one_level_is_listed_and_one_across_levels_is_not() {
         ["2.0.0"]
     );
     assert_eq!(list.unusable.iter().map(|own| own.file.as_str()).collect::<Vec<_>>(), ["one.json"]);
-    assert!(list.unusable[0].errors[0].contains("two.json has the same id"));
+    insta::assert_snapshot!("a_duplicate_within_one_level", list.unusable[0].errors.join("\n"));
 }
 
 #[test]

@@ -120,8 +120,9 @@ fn words_are_found_in_any_order_and_in_different_places() {
     assert_eq!(labels(&found), [label(&delimiter)]);
     assert_eq!(found["candidates"][0]["whyMatched"], json!(["matched_artifacts", "matched_goal"]));
     assert_eq!(found["candidates"][0]["matchedWords"], json!(["rename", "delimiter"]));
-    let text = text(&found["text"]);
-    assert!(text.contains("all words (\"rename\", \"delimiter\") in the artifacts and the goal"), "{text}");
+    let reason = text(&found["candidates"][0]["reason"]);
+    assert!(text(&found["text"]).contains(&reason), "{found:#}");
+    insta::assert_snapshot!("words_in_different_places", reason);
 }
 
 #[test]

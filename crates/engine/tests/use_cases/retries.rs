@@ -19,7 +19,7 @@ fn a_fix_sends_only_what_was_wrong() {
     let asked = blocked["nextCall"]["arguments"].clone();
     assert!(asked["output"].get("notesMarkdown").is_none(), "the notes were good: {asked}");
     assert_eq!(asked["context"], json!({ "size": "<one of: small | large>" }));
-    assert!(run.text().contains("is kept"), "{}", run.text());
+    insta::assert_snapshot!("what_a_retry_keeps", run.text());
     // One thing at a time: each retry keeps what the ones before delivered.
     let blocked = run.send(json!({ "artifacts": [files("L")] }));
     assert_eq!(blocked["nextCall"]["arguments"].get("output"), None);
@@ -39,7 +39,7 @@ fn an_artifact_that_was_at_fault_is_not_inherited() {
     assert_eq!(next["run"]["stepId"], "end", "leaving it out is a fix, too");
     let gap = json!({ "notes": "Did it.", "artifacts": [{ "kind": "wr.gap_resolution", "gapId": "gap_0", "summary": "s" }] });
     let blocked = run.send(gap);
-    assert!(blocked["text"].as_str().unwrap().contains("has no open gap"), "{}", blocked["text"]);
+    insta::assert_snapshot!("a_gap_that_the_run_does_not_have", blocked["text"].as_str().unwrap());
     assert_eq!(run.send(json!({}))["isComplete"], true);
 }
 
@@ -162,7 +162,7 @@ fn a_decision_about_another_loop_does_not_hide_the_one_that_is_meant() {
 }
 
 #[test]
-fn artifacts_of_an_agents_own_kind_are_kept_beside_new_ones() {
+fn artifacts_of_an_agents_own_kind_are_kept_next_to_new_ones() {
     let mut run = Played::start(json!([step("find", json!({})), step("end", json!({}))]), Mode::Guided);
     let finding = |n: u32| json!({ "kind": "own.finding", "n": n });
     run.send(json!({ "artifacts": [finding(1), finding(2)] }));

@@ -93,11 +93,11 @@ fn undecided_steps_are_disclosed_when_the_run_ends() {
     let when = json!({ "runCondition": { "var": "path", "equals": "long" } });
     let steps = json!([step("triage", json!({})), step("a", when.clone()), step("b", when)]);
     let mut run = Played::start(steps, Mode::Guided);
-    assert!(run.text().contains("`path` (compared with long)"), "{}", run.text());
+    insta::assert_snapshot!("a_key_that_steps_depend_on", run.text());
     let done = run.send(json!({ "notes": "Looked at it." }));
     assert_eq!((&done["isComplete"], &done["status"]), (&json!(true), &json!("complete")));
     assert_eq!(done["warnings"][0]["code"], "CONTEXT_KEY_NEVER_SET");
-    assert!(run.text().contains("`context.path` was never set, so these steps were skipped: `a`, `b`."));
+    insta::assert_snapshot!("undecided_steps_at_the_end", run.text());
     assert_eq!(run.gaps(), ["context_key_never_set"]);
 }
 
@@ -110,13 +110,9 @@ fn a_loop_that_ended_at_its_limit_is_reported_at_the_end_as_well() {
     run.send(json!({ "notes": "Worked." }));
     run.send(json!({ "artifacts": [{ "kind": "wr.loop_control", "decision": "continue" }] }));
     run.send(json!({ "notes": "Tidied." }));
-    assert!(run.text().contains("Loop `again` ended at its limit"), "{}", run.text());
+    insta::assert_snapshot!("after_a_loop_that_ended_at_its_limit", run.text());
     run.send(json!({ "notes": "Ended." }));
-    assert!(
-        run.text().contains("Tell the user as well:\n- Loop `again` ended at its limit"),
-        "{}",
-        run.text()
-    );
+    insta::assert_snapshot!("end_after_a_loop_that_ended_at_its_limit", run.text());
 }
 
 #[test]

@@ -37,17 +37,17 @@ fn a_key_that_started_a_run_starts_none_in_another_session() {
     let parent = start(&scene, keyed("parent")).unwrap();
     let notes = scene.engine.start_session(StartSession::default()).unwrap().into_structured();
     let inside = |key| StartWorkflow { parent: token(&parent, "ackToken"), ..keyed(key) };
-    let beside = |key| StartWorkflow { session_token: token(&notes, "sessionToken"), ..keyed(key) };
+    let in_session = |key| StartWorkflow { session_token: token(&notes, "sessionToken"), ..keyed(key) };
     let first = start(&scene, keyed("new")).unwrap();
     let second = start(&scene, inside("inside")).unwrap();
-    let third = start(&scene, beside("beside")).unwrap();
+    let third = start(&scene, in_session("in_session")).unwrap();
     let elsewhere = [
         (&first, inside("new")),
-        (&first, beside("new")),
+        (&first, in_session("new")),
         (&second, keyed("inside")),
-        (&second, beside("inside")),
-        (&third, keyed("beside")),
-        (&third, inside("beside")),
+        (&second, in_session("inside")),
+        (&third, keyed("in_session")),
+        (&third, inside("in_session")),
     ];
     let before = scene.store.sessions().unwrap();
     for (started, request) in elsewhere {
@@ -111,7 +111,7 @@ fn a_folder_that_does_not_exist_is_refused_with_the_call_without_it() {
         ..StartWorkflow::default()
     };
     let refused = scene.engine.start_workflow(request).unwrap_err();
-    assert!(refused.message.contains("/nowhere/at/all, and there is no such folder"), "{refused:?}");
+    insta::assert_snapshot!("a_folder_that_does_not_exist", refused.message);
     let sent = json!({ "workflowId": "team.flow", "workspacePath": "/nowhere/at/all" });
     let sent = sent.as_object().unwrap().clone();
     let next = workrail_engine::next_call::after(&refused, ToolName::StartWorkflow, sent).unwrap();

@@ -112,6 +112,7 @@ impl<S: Store + Inspection> Engine<S> {
         check.report_obstacles(scope);
         self.verify_passkeys(scope, &mut check);
         self.verify_keyring(scope, &mut check);
+        self.verify_access_tokens(scope, &mut check);
         let sessions = match (scope, self.store.sessions()) {
             (VerifyScope::One(session), _) => vec![session],
             (VerifyScope::All, Ok(sessions)) => sessions,
@@ -197,6 +198,19 @@ impl<S: Store + Inspection> Engine<S> {
         {
             let fix = newer.unwrap_or_else(|| error.suggestion_for_a_person()).to_owned();
             check.problem(self.store.location().to_owned(), error.message, Remedy::Words(&fix));
+        }
+    }
+
+    /// Without them a team's server lets no member in. A file that this user may not use is not damaged: `doctor` reports
+    /// the permissions.
+    fn verify_access_tokens(&self, scope: VerifyScope, check: &mut Check<'_>) {
+        if scope == VerifyScope::All
+            && let Err(cause) = self.store.access_tokens()
+            && let KeyringError::Invalid { path, .. } | KeyringError::UnknownVersion { path, .. } = &cause
+        {
+            let (path, error) = (path.clone(), error::access_tokens(cause));
+            let fix = error.suggestion_for_a_person().to_owned();
+            check.problem(path, error.message, Remedy::Words(&fix));
         }
     }
 
