@@ -65,7 +65,7 @@ test('editing', async (t) => {
         const problem = page.locator('ol.problems li.bad', { hasText: 'a step has no field promt' });
         assert.match(await problem.innerText(), /Line 7[\s\S]*Fix:[\s\S]*prompt/);
         const [source, said] = [await sheet.boundingBox(), await problem.boundingBox()];
-        assert.ok(said.x >= source.x + source.width && said.y < source.y + source.height, 'beside the source');
+        assert.ok(said.x >= source.x + source.width && said.y < source.y + source.height, 'next to the source');
         assert.match(await page.locator('#numbers .bad').first().getAttribute('title'), /Fix:/);
         await page.getByRole('button', { name: 'Line 7' }).first().click();
         const selected = await sheet.evaluate((own) => own.value.slice(own.selectionStart, own.selectionEnd));
@@ -78,8 +78,8 @@ test('editing', async (t) => {
         assert.equal(await page.locator('ol.problems li.bad').count(), 0);
         const prompt = page.locator('#plan pre');
         await prompt.filter({ hasText: 'Read it.' }).waitFor();
-        const beside = await prompt.boundingBox();
-        assert.ok(beside.x >= source.x + source.width && beside.y < 800, 'the prompt is beside the source');
+        const shown = await prompt.boundingBox();
+        assert.ok(shown.x >= source.x + source.width && shown.y < 800, 'the prompt is next to the source');
         await sheet.evaluate((own) => {
           own.focus();
           own.setSelectionRange(own.value.indexOf('Say what'), own.value.indexOf('Say what'));

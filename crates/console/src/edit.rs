@@ -3,8 +3,11 @@
 //! The file is named by an opaque key that the server resolves. A text is saved only if it compiles, stays in one of
 //! the user's own namespaces, its changes were shown, and the file on disk is still the one that was loaded.
 
+use strum::{EnumString, IntoStaticStr};
 use workrail_engine::compare::DiffLine;
-use workrail_engine::edit::{CheckedText, Code, DiagnosticSeverity, TrialReport, WorkflowFile, text_lines};
+use workrail_engine::edit::{
+    CheckedText, Code, Diagnostic, DiagnosticSeverity, TrialReport, WorkflowFile, text_lines,
+};
 use workrail_model::digest::Sha256;
 use workrail_model::error::ErrorCode;
 use workrail_model::limits::WORKFLOW_SOURCE_BYTES_MAX;
@@ -15,8 +18,10 @@ use crate::target::QueryPairs;
 use crate::use_cases::{EngineResult, refusal};
 
 /// What a button of the editor asks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, IntoStaticStr, EnumString)]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub(crate) enum EditAction {
+    #[default]
     Validate,
     Test,
     /// Shows what would change.
@@ -27,21 +32,9 @@ pub(crate) enum EditAction {
 }
 
 impl EditAction {
-    const ALL: [Self; 5] = [Self::Validate, Self::Test, Self::Review, Self::Rebase, Self::Save];
-
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::Validate => "validate",
-            Self::Test => "test",
-            Self::Review => "review",
-            Self::Rebase => "rebase",
-            Self::Save => "save",
-        }
-    }
-
     /// A form without a button was sent by the Enter key: it only checks.
     fn parse(text: &str) -> Self {
-        Self::ALL.into_iter().find(|action| action.as_str() == text).unwrap_or(Self::Validate)
+        text.parse().unwrap_or_default()
     }
 }
 
@@ -206,7 +199,7 @@ fn save_problem(console: &Console, editor: &WorkflowEditor) -> Option<SaveProble
     if let Some(first) = problems.iter().find(|problem| problem.severity == DiagnosticSeverity::Error) {
         let message =
             format!("The workflow has errors; the first is in line {}: {}.", first.line, first.message);
-        return Some(SaveProblem::new(message, format!("Fix: {}.", first.fix.trim_end_matches('.'))));
+        return Some(SaveProblem::new(message, fix_of(first)));
     }
     let Some(id) = &editor.checked.workflow_id else {
         return Some(SaveProblem::new("The workflow has no id.", "Write an id such as `team.review`."));
@@ -214,10 +207,7 @@ fn save_problem(console: &Console, editor: &WorkflowEditor) -> Option<SaveProble
     match id.namespace() {
         None => {
             let legacy = problems.iter().find(|problem| problem.code == Code::LegacyId);
-            let next = legacy.map_or_else(
-                || "Write an id such as `team.review`.".to_owned(),
-                |problem| format!("Fix: {}.", problem.fix.trim_end_matches('.')),
-            );
+            let next = legacy.map_or_else(|| "Write an id such as `team.review`.".to_owned(), fix_of);
             Some(SaveProblem::new(format!("The id `{id}` has no namespace."), next))
         }
         Some(_) if id.is_reserved() => Some(SaveProblem::new(
@@ -229,6 +219,11 @@ fn save_problem(console: &Console, editor: &WorkflowEditor) -> Option<SaveProble
         }
         Some(_) => None,
     }
+}
+
+/// As below the problem itself: a fragment without a full stop, or a question.
+fn fix_of(problem: &Diagnostic) -> String {
+    format!("Fix: {}", problem.fix)
 }
 
 fn refused(message: &str) -> Box<workrail_model::error::ErrorEnvelope> {
@@ -248,7 +243,7 @@ mod tests {
 
     #[test]
     fn only_a_button_changes_something() {
-        assert_eq!(EditAction::ALL.map(|action| EditAction::parse(action.as_str())), EditAction::ALL);
+        assert_eq!(EditAction::parse(EditAction::Save.into_str()), EditAction::Save);
         assert_eq!(EditAction::parse(""), EditAction::Validate);
         assert_eq!(EditAction::parse("delete"), EditAction::Validate);
     }

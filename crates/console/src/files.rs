@@ -1,6 +1,7 @@
 //! Downloads: a session's bundle, and reports. They are made on request and never shown in the browser.
 
 use maud::{Markup, html};
+use strum::{EnumString, IntoStaticStr, VariantArray};
 use workrail_engine::report::{Times, render_html, render_markdown};
 use workrail_engine::{ExportFailure, SessionOrRun};
 use workrail_model::error::{ErrorCode, ErrorEnvelope};
@@ -10,26 +11,20 @@ use crate::state::Console;
 use crate::use_cases::{EngineResult, refusal};
 
 /// The kinds of files.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr, EnumString, VariantArray)]
+#[strum(const_into_str)]
 pub(crate) enum DownloadKind {
+    #[strum(serialize = "bundle.json")]
     Bundle,
+    #[strum(serialize = "report.html")]
     HtmlReport,
+    #[strum(serialize = "report.md")]
     MarkdownReport,
+    #[strum(serialize = "report.json")]
     JsonReport,
 }
 
 impl DownloadKind {
-    const ALL: [Self; 4] = [Self::Bundle, Self::HtmlReport, Self::MarkdownReport, Self::JsonReport];
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Bundle => "bundle.json",
-            Self::HtmlReport => "report.html",
-            Self::MarkdownReport => "report.md",
-            Self::JsonReport => "report.json",
-        }
-    }
-
     fn title(self) -> &'static str {
         match self {
             Self::Bundle => "Export",
@@ -46,20 +41,16 @@ impl DownloadKind {
             Self::MarkdownReport => "text/markdown; charset=utf-8",
         }
     }
-
-    pub(crate) fn parse(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|file| file.name() == name)
-    }
 }
 
 /// Links to the files of a session, or of one of its runs.
 pub(crate) fn downloads(session: SessionId, run: Option<RunId>) -> Markup {
     let address = |kind: DownloadKind| {
         let of_run = run.filter(|_| kind != DownloadKind::Bundle).map(|run| format!("?run={run}"));
-        format!("/session/{session}/{}{}", kind.name(), of_run.unwrap_or_default())
+        format!("/session/{session}/{}{}", kind.into_str(), of_run.unwrap_or_default())
     };
     html! {
-        @for (index, kind) in DownloadKind::ALL.into_iter().enumerate() {
+        @for (index, kind) in DownloadKind::VARIANTS.iter().copied().enumerate() {
             @if index > 0 { " · " }
             a href=(address(kind)) { (kind.title()) }
         }
@@ -91,7 +82,7 @@ pub(crate) fn made(
         }
     };
     let id = about.run.map_or_else(|| about.session.to_string(), |run| run.to_string());
-    Ok((bytes, format!("{id}.{}", kind.name())))
+    Ok((bytes, format!("{id}.{}", kind.into_str())))
 }
 
 fn unwritten(detail: &str) -> Box<ErrorEnvelope> {

@@ -11,7 +11,9 @@ use std::net::SocketAddr;
 use std::sync::{Mutex, PoisonError};
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Uri, header};
+use strum::{EnumString, IntoStaticStr};
 use workrail_engine::LOGIN_SECONDS;
+use workrail_engine::credential_checks::SentCredential;
 use workrail_model::keyring::HttpSecret;
 use workrail_model::loopback::{ListenerNames, SentHeader};
 use workrail_model::public_url::Scheme;
@@ -72,7 +74,7 @@ pub(crate) enum Admission {
     /// The user who started the console.
     User,
     /// A visitor with one of these cookies; the store knows who owns them.
-    Cookies(Vec<String>),
+    Cookies(Vec<SentCredential>),
 }
 
 /// A browser sends one; any others were set by another site or local port.
@@ -178,8 +180,8 @@ impl Guard {
         match &self.login_method {
             LoginMethod::Code { .. } if self.has_cookie(headers) => Ok(Admission::User),
             LoginMethod::Login => {
-                let sent: Vec<String> =
-                    cookies(headers, &self.cookie_name).take(COOKIES_MAX).map(str::to_owned).collect();
+                let sent = cookies(headers, &self.cookie_name).filter_map(SentCredential::parse);
+                let sent: Vec<_> = sent.take(COOKIES_MAX).collect();
                 if sent.is_empty() { Err(Rejection::NoCookie) } else { Ok(Admission::Cookies(sent)) }
             }
             LoginMethod::Code { .. } => Err(Rejection::NoCookie),
@@ -251,12 +253,13 @@ impl Guard {
     }
 
     pub(crate) fn set_theme(&self, theme: Theme) -> Option<HeaderValue> {
-        self.cookie(&self.theme_cookie_name, theme.as_str(), Some(31_536_000))
+        self.cookie(&self.theme_cookie_name, theme.into_str(), Some(31_536_000))
     }
 }
 
 /// Light or dark.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, IntoStaticStr, EnumString)]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub(crate) enum Theme {
     #[default]
     System,
@@ -265,8 +268,6 @@ pub(crate) enum Theme {
 }
 
 impl Theme {
-    const ALL: [Self; 3] = [Self::System, Self::Light, Self::Dark];
-
     /// The theme that the switch selects next.
     pub(crate) fn next(self) -> Self {
         match self {
@@ -277,15 +278,7 @@ impl Theme {
     }
 
     pub(crate) fn parse(text: &str) -> Self {
-        Self::ALL.into_iter().find(|known| known.as_str() == text).unwrap_or_default()
-    }
-
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::System => "system",
-            Self::Light => "light",
-            Self::Dark => "dark",
-        }
+        text.parse().unwrap_or_default()
     }
 }
 
@@ -429,12 +422,16 @@ mod tests {
         let guard = Guard::of_team(TeamSite { names, origin, scheme: Scheme::Https, port: 443 });
         let host = ("host", "w.example");
         let cookie = ("cookie", "__Host-workrail-login=abc");
+        let too_long = format!("__Host-workrail-login={}", "x".repeat(400_000));
+        let both = format!("{too_long}; __Host-workrail-login=abc");
         let own = ("origin", "https://w.example");
-        let known = || Ok(Admission::Cookies(vec!["abc".to_owned()]));
+        let known = || Ok(Admission::Cookies(vec![SentCredential::parse("abc").unwrap()]));
         let table = [
             (Method::GET, "/", vec![host, cookie], known()),
             (Method::GET, "/", vec![("host", "w.example:443"), cookie], known()),
             (Method::POST, "/run/x/approve", vec![host, cookie, own], known()),
+            (Method::GET, "/", vec![host, ("cookie", &both)], known()),
+            (Method::GET, "/", vec![host, ("cookie", &too_long)], Err(Rejection::NoCookie)),
             (Method::GET, "/", vec![host], Err(Rejection::NoCookie)),
             (Method::GET, "/", vec![("host", "localhost"), cookie], Err(Rejection::Host)),
             (Method::POST, "/", vec![host, cookie], Err(Rejection::Origin)),

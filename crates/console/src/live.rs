@@ -36,7 +36,7 @@ const RENDERS_AFTER_CHANGE: [u32; 4] = [1, 3, 8, 25];
 const STREAMS_MAX: usize = 64;
 
 /// Resolves when the server ends.
-pub(crate) type ShutdownSignal = watch::Receiver<()>;
+pub(crate) type StreamsEnd = watch::Receiver<()>;
 
 /// Tells open pages that the store may have changed.
 #[derive(Clone, Debug)]
@@ -47,12 +47,12 @@ pub(crate) struct LiveUpdates {
     streams: Arc<AtomicUsize>,
     /// The streams of each member.
     of_members: MemberQuota,
-    ending: ShutdownSignal,
+    ending: StreamsEnd,
 }
 
 impl LiveUpdates {
     /// Starts watching; must be called inside the runtime.
-    pub(crate) fn watch(watched: Arc<dyn UseCases>, ending: ShutdownSignal) -> Self {
+    pub(crate) fn watch(watched: Arc<dyn UseCases>, ending: StreamsEnd) -> Self {
         let live = Self {
             renders: watch::channel(0).0,
             opened: Arc::default(),
@@ -136,7 +136,7 @@ impl LiveUpdates {
                     Ok(()) => Some(pages::render(&console, &shown)),
                     Err(NotLoggedIn::InvalidLogin) => None,
                     // If that is unknown, nothing is shown; the next poll may find out.
-                    Err(NotLoggedIn::Unavailable) => Some(Err(refusal(
+                    Err(NotLoggedIn::Unavailable | NotLoggedIn::TokensUnusable) => Some(Err(refusal(
                         ErrorCode::StoreBusy,
                         "Your login could not be checked.",
                         "Reload the page.",
@@ -204,7 +204,7 @@ fn still_there(rendered: EngineResult<Page>) -> Option<Page> {
 async fn wait(
     renders: &mut watch::Receiver<u64>,
     sender: &mpsc::Sender<Result<Event, Infallible>>,
-    ending: &mut ShutdownSignal,
+    ending: &mut StreamsEnd,
     between: Option<Duration>,
 ) -> bool {
     let pause = async {

@@ -177,7 +177,7 @@ impl AdmittedRequest {
         let console = Arc::clone(&self.console);
         let (back, asked) = (change.page(), change.clone());
         match blocking(move || changes::carry_out(&console, &asked, &form)).await {
-            Ok(FormResult { done, address }) => see_other(&format!("{address}?done={}", done.as_str())),
+            Ok(FormResult { done, address }) => see_other(&format!("{address}?done={}", done.into_str())),
             Err(error) => self.failed(&error, status(&error), &back, headers),
         }
     }
@@ -223,7 +223,7 @@ impl AdmittedRequest {
                 // The first page shows held deletions; the deleted session has no page.
                 let to_home = matches!(done, FormOutcome::Held | FormOutcome::Undone | FormOutcome::Deleted);
                 let back = if to_home { "/" } else { &back };
-                see_other(&format!("{back}?done={}", done.as_str()))
+                see_other(&format!("{back}?done={}", done.into_str()))
             }
             Err(error) => self.failed(&error, status(&error), &back, headers),
         }
@@ -258,7 +258,8 @@ impl AdmittedRequest {
         match blocking(move || console.use_cases.import(&bytes)).await {
             Ok(session) => {
                 let address = PageAddress::Session(session).address();
-                (StatusCode::OK, format!("{address}?done={}", FormOutcome::Imported.as_str())).into_response()
+                (StatusCode::OK, format!("{address}?done={}", FormOutcome::Imported.into_str()))
+                    .into_response()
             }
             Err(error) => {
                 let next = pages::next_step(&error, self.console.member());
@@ -314,7 +315,7 @@ fn file(path: &str, query: &QueryPairs) -> Option<(SessionOrRun, DownloadKind)> 
     let parts: Vec<&str> = path.split('/').skip(1).collect();
     let ["session", session, name] = parts.as_slice() else { return None };
     let run = query.get("run").map(RunId::parse).transpose().ok()?;
-    Some((SessionOrRun { session: SessionId::parse(session).ok()?, run }, DownloadKind::parse(name)?))
+    Some((SessionOrRun { session: SessionId::parse(session).ok()?, run }, name.parse().ok()?))
 }
 
 fn not_found() -> Box<ErrorEnvelope> {

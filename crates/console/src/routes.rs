@@ -15,9 +15,9 @@ use maud::Markup;
 use workrail_engine::credential_checks::CredentialChecks;
 
 use crate::administration::Administration;
-use crate::entry::{self, LoginAttempt, Logins};
+use crate::entry::{self, LoginAttempt, Logins, TeamEntry};
 use crate::guard::{Admission, Guard, HEADERS, OPEN_PATH, Rejection, Secrets, TeamSite, origin_of};
-use crate::live::{LiveUpdates, ShutdownSignal};
+use crate::live::{LiveUpdates, StreamsEnd};
 use crate::pages;
 use crate::request::AdmittedRequest;
 use crate::state::{Console, SharedConsole, Visitor};
@@ -33,12 +33,10 @@ pub(crate) struct ListenerState {
     pub(crate) guard: Arc<Guard>,
     pub(crate) shared: Arc<SharedConsole>,
     /// For a team, where visitors log in with a token; `None` if the user who started the console uses a code.
-    pub(crate) logins: Option<Arc<dyn Logins>>,
+    pub(crate) entry: Option<TeamEntry>,
     /// The user who started the console.
     user: Option<Visitor>,
     live: LiveUpdates,
-    /// Limits what visitors without a known login cost.
-    pub(crate) checks: CredentialChecks,
     pub(crate) port: u16,
 }
 
@@ -54,7 +52,7 @@ pub fn router(
     use_cases: Arc<dyn UseCases>,
     environment: Arc<dyn Environment>,
     administration: Arc<dyn Administration>,
-    ending: ShutdownSignal,
+    ending: StreamsEnd,
 ) -> Router {
     let Secrets { code, cookie, form_token } = secrets;
     let guard = Guard::new(bound, code, cookie);
@@ -64,10 +62,9 @@ pub fn router(
     guarded_router(ListenerState {
         guard: Arc::new(guard),
         shared: Arc::new(shared),
-        logins: None,
+        entry: None,
         user: Some(user),
         live,
-        checks: CredentialChecks::default(),
         port: bound.port(),
     })
 }
@@ -81,13 +78,14 @@ pub fn team_router(
     checks: CredentialChecks,
     watched: Arc<dyn UseCases>,
     environment: Arc<dyn Environment>,
-    ending: ShutdownSignal,
+    ending: StreamsEnd,
 ) -> Router {
     let shared = Arc::new(SharedConsole::new(site.origin.clone(), environment, None));
     let live = LiveUpdates::watch(watched, ending);
     let port = site.port;
     let guard = Arc::new(Guard::of_team(site));
-    guarded_router(ListenerState { guard, shared, logins: Some(logins), user: None, live, checks, port })
+    let entry = Some(TeamEntry { logins, checks });
+    guarded_router(ListenerState { guard, shared, entry, user: None, live, port })
 }
 
 fn guarded_router(listener: ListenerState) -> Router {

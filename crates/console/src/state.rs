@@ -4,6 +4,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use workrail_engine::credential_checks::SentCredential;
 use workrail_engine::sessions::SessionsList;
 use workrail_model::error::ErrorCode;
 use workrail_model::keyring::HttpSecret;
@@ -70,11 +71,11 @@ pub(crate) struct Visitor {
 pub(crate) struct Member {
     pub(crate) principal: Principal,
     logins: Arc<dyn Logins>,
-    cookie: String,
+    cookie: SentCredential,
 }
 
 impl Member {
-    pub(crate) fn new(principal: Principal, logins: Arc<dyn Logins>, cookie: String) -> Self {
+    pub(crate) fn new(principal: Principal, logins: Arc<dyn Logins>, cookie: SentCredential) -> Self {
         Self { principal, logins, cookie }
     }
 }
@@ -151,7 +152,7 @@ impl Console {
     /// Checks that the login is still valid: a page may stay open longer.
     pub(crate) fn check_login(&self) -> Result<(), NotLoggedIn> {
         let member = self.visitor.member.as_ref();
-        member.map_or(Ok(()), |member| member.logins.visitor(&member.cookie).map(drop))
+        member.map_or(Ok(()), |member| member.logins.visitor(member.cookie.reveal()).map(drop))
     }
 
     /// Access to the console's machine; refused to the visitors of a team's console.

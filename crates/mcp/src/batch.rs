@@ -48,8 +48,8 @@ struct BatchElements {
 
 impl<'de> Deserialize<'de> for BatchElements {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Kept;
-        impl<'de> Visitor<'de> for Kept {
+        struct ListVisitor;
+        impl<'de> Visitor<'de> for ListVisitor {
             type Value = BatchElements;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -68,7 +68,7 @@ impl<'de> Deserialize<'de> for BatchElements {
                 Ok(elements)
             }
         }
-        deserializer.deserialize_seq(Kept)
+        deserializer.deserialize_seq(ListVisitor)
     }
 }
 

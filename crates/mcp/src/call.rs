@@ -149,12 +149,30 @@ fn with_next_call(execution: &dyn Execution, mut error: Box<ErrorEnvelope>) -> B
 fn answer(execution: &dyn Execution, tool: ToolName, arguments: Map<String, Value>) -> ReplyResult {
     let again = arguments.clone();
     let answered = request(tool, arguments).and_then(|request| execution.answer(request));
-    answered.map_err(|mut error| {
-        if error.next_call.is_none() {
-            error.next_call = next_call::after(&error, tool, again);
-        }
-        error
-    })
+    answered.map_err(|error| with_call_after(error, tool, again))
+}
+
+/// Adds to an error without a next call the one that follows from it; `sent` are the arguments that caused it.
+fn with_call_after(
+    mut error: Box<ErrorEnvelope>,
+    tool: ToolName,
+    sent: Map<String, Value>,
+) -> Box<ErrorEnvelope> {
+    if error.next_call.is_none() {
+        error.next_call = next_call::after(&error, tool, sent);
+    }
+    error
+}
+
+/// Answers a request that is no tool call. Its error has the next call of a call of this tool (G70).
+pub(crate) fn answered_like(
+    execution: &dyn Execution,
+    tool: ToolName,
+    sent: Map<String, Value>,
+    request: Request,
+) -> ReplyResult {
+    let answered = execution.answer(request);
+    answered.map_err(|error| with_next_call(execution, with_call_after(error, tool, sent)))
 }
 
 fn request(tool: ToolName, arguments: Map<String, Value>) -> Result<Request, Box<ErrorEnvelope>> {
@@ -191,10 +209,9 @@ fn parse<T: DeserializeOwned>(arguments: Map<String, Value>) -> Result<T, Box<Er
 /// The text for the model, once, and the whole reply as data unless a host would show it to the model (G72).
 pub(crate) fn shown(reply: Reply) -> CallToolResult {
     // Goals, labels and notes are untrusted: they must not control the terminal or model that shows them (G76).
-    let parts: Vec<String> = reply.parts().iter().map(|part| clean(part)).collect();
-    let mut data = reply.into_structured();
-    data["text"] = Value::from(parts.join("\n\n"));
-    with_data(CallToolResult::success(parts.into_iter().map(ContentBlock::text).collect()), data)
+    let reply = reply.rewritten(|part| *part = clean(part));
+    let content = reply.parts().iter().cloned().map(ContentBlock::text).collect();
+    with_data(CallToolResult::success(content), reply.into_structured())
 }
 
 fn with_data(mut result: CallToolResult, data: Value) -> CallToolResult {

@@ -113,7 +113,7 @@ fn serve_until(
 }
 
 /// Resolves, with an error, when the server ends: endless streams must watch it.
-pub type ShutdownSignal = watch::Receiver<()>;
+pub type ServerShutdown = watch::Receiver<()>;
 
 /// Serves the routes of another interface under `localhost`, with the limits of this one, until the process receives
 /// a termination signal. `listening` gets the address once requests are accepted.
@@ -122,7 +122,7 @@ pub type ShutdownSignal = watch::Receiver<()>;
 /// other family would receive this user's secrets.
 pub fn serve_localhost(
     address: LoopbackAddress,
-    routes: impl FnOnce(SocketAddr, ShutdownSignal) -> Router,
+    routes: impl FnOnce(SocketAddr, ServerShutdown) -> Router,
     listening: impl FnOnce(SocketAddr),
 ) -> io::Result<()> {
     let runtime = runtime::with_sockets()?;
@@ -134,7 +134,7 @@ pub fn serve_localhost(
         let routes = routes(bound, ending.clone());
         listening(bound);
 
-        let ended = |mut ending: ShutdownSignal| async move {
+        let ended = |mut ending: ServerShutdown| async move {
             let _ = ending.changed().await;
         };
         let serving = connections::serve(listener, None, routes.clone(), ended(ending.clone()));

@@ -6,13 +6,15 @@ use std::fmt::Write as _;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use strum::IntoStaticStr;
 use workrail_model::tool::ToolName;
 
 /// Upper bounds of the duration buckets, in milliseconds.
 const BOUNDS_MS: [u64; 9] = [5, 10, 25, 50, 100, 250, 1000, 2500, 10_000];
 
 /// Why a request was refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, IntoStaticStr)]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum RefusalReason {
     Host,
     Origin,
@@ -22,21 +24,10 @@ pub enum RefusalReason {
     Quota,
     /// The store was not available to check the token.
     Store,
+    /// The access tokens cannot be used, so no token can be checked.
+    AccessTokens,
     /// Too many tokens that are not known yet were being checked.
     UnknownTokens,
-}
-
-impl RefusalReason {
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::Host => "host",
-            Self::Origin => "origin",
-            Self::Token => "token",
-            Self::Quota => "quota",
-            Self::Store => "store",
-            Self::UnknownTokens => "unknown_tokens",
-        }
-    }
 }
 
 /// What a server's store counts.
@@ -157,7 +148,7 @@ impl Metrics {
              # TYPE workrail_refused_total counter\n",
         );
         for (why, count) in &counts.refused {
-            let _ = writeln!(text, "workrail_refused_total{{reason=\"{}\"}} {count}", why.as_str());
+            let _ = writeln!(text, "workrail_refused_total{{reason=\"{}\"}} {count}", why.into_str());
         }
         let connections = counts.refused_connections;
         let _ = writeln!(text, "workrail_refused_total{{reason=\"connections\"}} {connections}");

@@ -23,13 +23,13 @@ const PROMPTS_MAX: usize = 200;
 
 /// The arguments of prompts, as users see them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Argument {
+enum PromptInput {
     Goal,
     Mode,
     Run,
 }
 
-impl Argument {
+impl PromptInput {
     fn name(self) -> &'static str {
         match self {
             Self::Goal => "goal",
@@ -69,7 +69,7 @@ pub(crate) fn list(execution: &dyn Execution, folder: Option<String>) -> Vec<Pro
     let mut prompts = Vec::new();
     if execution.lists(ToolName::ResumeSession) {
         let description = "Continue earlier work: finds the run and shows its pending step.";
-        let arguments = vec![Argument::Run.shown()];
+        let arguments = vec![PromptInput::Run.shown()];
         prompts.push(Prompt::new(RESUME, Some(description), Some(arguments)).with_title("Resume a run"));
     }
     if execution.lists(ToolName::StartWorkflow) {
@@ -83,7 +83,7 @@ pub(crate) fn list(execution: &dyn Execution, folder: Option<String>) -> Vec<Pro
 }
 
 fn prompt_of(workflow: &ListedWorkflow) -> Prompt {
-    let arguments = vec![Argument::Goal.shown(), Argument::Mode.shown()];
+    let arguments = vec![PromptInput::Goal.shown(), PromptInput::Mode.shown()];
     Prompt::new(workflow.workflow_id.as_str(), Some(clean(&workflow.description)), Some(arguments))
         .with_title(clean(&workflow.name))
 }
@@ -131,12 +131,14 @@ pub(crate) fn get(
     folder: Option<String>,
 ) -> Result<GetPromptResult, ErrorData> {
     let text = if name == RESUME && execution.lists(ToolName::ResumeSession) {
-        resume_text(Argument::Run.of(given)?)
+        resume_text(PromptInput::Run.of(given)?)
     } else {
         let offered = execution.lists(ToolName::StartWorkflow);
         let found = if offered { workflows(execution, folder.as_deref()) } else { Vec::new() };
         match found.iter().find(|workflow| workflow.workflow_id.as_str() == name) {
-            Some(workflow) => start_text(workflow, Argument::Goal.of(given)?, Argument::Mode.of(given)?)?,
+            Some(workflow) => {
+                start_text(workflow, PromptInput::Goal.of(given)?, PromptInput::Mode.of(given)?)?
+            }
             None => return Err(unknown(execution, name, folder)),
         }
     };

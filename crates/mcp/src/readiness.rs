@@ -9,7 +9,7 @@ use tokio::sync::Mutex;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
-use crate::team::{MemberDirectory, NotReady};
+use crate::team::{MemberDirectory, ProbeFailure};
 
 /// How long a probe waits for the store.
 const WAIT: Duration = Duration::from_secs(5);
@@ -17,7 +17,7 @@ const WAIT: Duration = Duration::from_secs(5);
 const FRESH_FOR: Duration = Duration::from_secs(1);
 
 #[derive(Clone)]
-pub(crate) struct Readiness {
+pub(crate) struct ReadinessProbes {
     members: Arc<dyn MemberDirectory>,
     wait: Duration,
     fresh_for: Duration,
@@ -28,16 +28,16 @@ pub(crate) struct Readiness {
 #[derive(Clone, Copy)]
 struct Answer {
     at: Instant,
-    found: Result<(), NotReady>,
+    found: Result<(), ProbeFailure>,
 }
 
-impl Readiness {
+impl ReadinessProbes {
     pub(crate) fn new(members: Arc<dyn MemberDirectory>) -> Self {
         Self { members, wait: WAIT, fresh_for: FRESH_FOR, last: Arc::default() }
     }
 
     /// What the store answered within the last second, or answers now.
-    pub(crate) async fn current(&self) -> Result<(), NotReady> {
+    pub(crate) async fn current(&self) -> Result<(), ProbeFailure> {
         let answered = timeout(self.wait, async {
             let mut last = Arc::clone(&self.last).lock_owned().await;
             if let Some(answer) = *last
@@ -52,9 +52,9 @@ impl Readiness {
                 *last = Some(Answer { at: Instant::now(), found });
                 found
             });
-            asked.await.unwrap_or(Err(NotReady::Store))
+            asked.await.unwrap_or(Err(ProbeFailure::Store))
         });
-        answered.await.unwrap_or(Err(NotReady::Store))
+        answered.await.unwrap_or(Err(ProbeFailure::Store))
     }
 }
 
@@ -74,7 +74,7 @@ mod tests {
     /// A store that answers each question when it is told to.
     struct Slow {
         asked: AtomicU32,
-        answers: std::sync::Mutex<Receiver<Result<(), NotReady>>>,
+        answers: std::sync::Mutex<Receiver<Result<(), ProbeFailure>>>,
     }
 
     impl MemberDirectory for Slow {
@@ -82,7 +82,7 @@ mod tests {
             Err(CallerError::InvalidToken)
         }
 
-        fn readiness(&self) -> Result<(), NotReady> {
+        fn readiness(&self) -> Result<(), ProbeFailure> {
             self.asked.fetch_add(1, Ordering::SeqCst);
             self.answers.lock().unwrap().recv().unwrap()
         }
@@ -93,10 +93,10 @@ mod tests {
     }
 
     /// The probes of a store, how often it was asked, and what it is told to answer.
-    fn slow(fresh_for: Duration) -> (Readiness, Arc<Slow>, Sender<Result<(), NotReady>>) {
+    fn slow(fresh_for: Duration) -> (ReadinessProbes, Arc<Slow>, Sender<Result<(), ProbeFailure>>) {
         let (answer, answers) = channel();
         let store = Arc::new(Slow { asked: AtomicU32::new(0), answers: std::sync::Mutex::new(answers) });
-        let readiness = Readiness { fresh_for, ..Readiness::new(Arc::clone(&store) as _) };
+        let readiness = ReadinessProbes { fresh_for, ..ReadinessProbes::new(Arc::clone(&store) as _) };
         (readiness, store, answer)
     }
 
@@ -123,13 +123,17 @@ mod tests {
     #[test]
     fn a_store_that_hangs_is_not_asked_again_until_it_has_answered() {
         let (readiness, store, answer) = slow(Duration::MAX);
-        let impatient = Readiness { wait: Duration::ZERO, ..readiness.clone() };
+        let impatient = ReadinessProbes { wait: Duration::ZERO, ..readiness.clone() };
         run(async {
             for _ in 0..3 {
-                assert_eq!(impatient.current().await, Err(NotReady::Store));
+                assert_eq!(impatient.current().await, Err(ProbeFailure::Store));
             }
-            answer.send(Err(NotReady::Keys)).unwrap();
-            assert_eq!(readiness.current().await, Err(NotReady::Keys), "the late answer is the next probe's");
+            answer.send(Err(ProbeFailure::Keys)).unwrap();
+            assert_eq!(
+                readiness.current().await,
+                Err(ProbeFailure::Keys),
+                "the late answer is the next probe's"
+            );
         });
         assert_eq!(store.asked.load(Ordering::SeqCst), 1);
     }
@@ -138,7 +142,7 @@ mod tests {
     fn an_old_answer_is_not_used() {
         let (readiness, store, answer) = slow(Duration::ZERO);
         run(async {
-            for found in [Ok(()), Err(NotReady::Store), Ok(())] {
+            for found in [Ok(()), Err(ProbeFailure::Store), Ok(())] {
                 answer.send(found).unwrap();
                 assert_eq!(readiness.current().await, found);
             }

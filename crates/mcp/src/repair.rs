@@ -178,10 +178,11 @@ impl ArgumentCheck {
             let Some(value) = given.remove(name).filter(|value| !is_nothing(value)) else { continue };
             let member = if name == "artifacts" { name } else { "notesMarkdown" };
             if output.get(member).is_some_and(|present| !is_nothing(present) && *present != value) {
-                self.problems
-                    .push(format!("`{name}` is beside `output` and in it; send it once, in `output`"));
+                self.problems.push(format!(
+                    "`{name}` was sent twice, next to `output` and in it; send it once, in `output`"
+                ));
             } else {
-                self.adjusted.push(format!("`{name}` belongs in `output` and was taken from beside it"));
+                self.adjusted.push(format!("`{name}` belongs in `output` and was moved there"));
                 output.insert(member.to_owned(), value);
             }
         }
@@ -246,6 +247,11 @@ impl ArgumentCheck {
     /// A value of the wrong type; usually JSON written as text, or a single item instead of a list.
     fn wrong_type(&mut self, path: &str, schema: &Value, wanted: &str, given: Value) -> Option<Value> {
         let found = type_name(&given);
+        // Steps are shown with their numbers.
+        if wanted == "string" && path == "step" && given.is_u64() {
+            self.adjusted.push("the number in `step` was taken as text".to_owned());
+            return Some(Value::from(given.to_string()));
+        }
         if wanted == "string" && !is_prose(path) {
             let what = if is_token(path) { "a token string, exactly as it was returned" } else { "a string" };
             self.problems.push(format!("`{path}` must be {what}, not a value of type {found}"));
@@ -379,14 +385,21 @@ mod tests {
     #[test_case(json!({ "ackToken": "a", "output": { "notes": "n" } }), json!({ "notesMarkdown": "n" }); "a shorter name")]
     #[test_case(json!({ "ack_token": "a", "output": { "notes_markdown": "n" } }), json!({ "notesMarkdown": "n" }); "snake case")]
     #[test_case(json!({ "acktoken": "a", "notesMarkdown": "n" }), json!({ "notesMarkdown": "n" }); "one level too high")]
-    #[test_case(json!({ "ackToken": "a", "notes": "n", "output": { "artifacts": [] } }), json!({ "notesMarkdown": "n", "artifacts": [] }); "beside an output")]
+    #[test_case(json!({ "ackToken": "a", "notes": "n", "output": { "artifacts": [] } }), json!({ "notesMarkdown": "n", "artifacts": [] }); "next to an output")]
     #[test_case(json!({ "ackToken": "a", "output": { "artifacts": { "kind": "x" } } }), json!({ "artifacts": [{ "kind": "x" }] }); "one artifact")]
     #[test_case(json!({ "ackToken": "a", "output": { "artifacts": ["{\"kind\":\"x\"}"] } }), json!({ "artifacts": [{ "kind": "x" }] }); "artifact as text")]
     #[test_case(json!({ "ackToken": "a", "output": { "notesMarkdown": ["a", "b"] } }), json!({ "notesMarkdown": "a\nb" }); "lines")]
-    #[test_case(json!({ "ackToken": "a", "notes": "n", "output": "{\"artifacts\":[]}" }), json!({ "notesMarkdown": "n", "artifacts": [] }); "beside an output in a string")]
+    #[test_case(json!({ "ackToken": "a", "notes": "n", "output": "{\"artifacts\":[]}" }), json!({ "notesMarkdown": "n", "artifacts": [] }); "next to an output in a string")]
     fn unmistakable_arguments_are_accepted_with_a_note(arguments: Value, output: Value) {
         let fitted = checked(ToolName::ContinueWorkflow, given(arguments)).unwrap();
         assert_eq!(Value::Object(fitted.arguments), json!({ "ackToken": "a", "output": output }));
+        assert!(fitted.note.is_some());
+    }
+
+    #[test]
+    fn the_number_of_a_step_is_accepted_with_a_note() {
+        let fitted = checked(ToolName::ReadRun, given(json!({ "run": "r", "step": 2 }))).unwrap();
+        assert_eq!(Value::Object(fitted.arguments), json!({ "run": "r", "step": "2" }));
         assert!(fitted.note.is_some());
     }
 
@@ -395,8 +408,8 @@ mod tests {
     #[test_case(json!({ "ackToken": "a", "output": "{\"notesMarkdown\":\"n\",}" }), "invalid JSON"; "broken json")]
     #[test_case(json!({ "ackToken": "a", "output": "null" }), "must be of type object"; "json that is no object")]
     #[test_case(json!({ "ackToken": "a", "output": { "notes": "short", "notesMarkdown": "long" } }), "say different things"; "two notes")]
-    #[test_case(json!({ "ackToken": "a", "notesMarkdown": "x", "output": { "notesMarkdown": "y" } }), "send it once"; "notes inside and beside")]
-    #[test_case(json!({ "ackToken": "a", "notes": "x", "output": [1] }), "must be of type object"; "notes beside a list")]
+    #[test_case(json!({ "ackToken": "a", "notesMarkdown": "x", "output": { "notesMarkdown": "y" } }), "send it once"; "notes inside and outside")]
+    #[test_case(json!({ "ackToken": "a", "notes": "x", "output": [1] }), "must be of type object"; "notes next to a list")]
     #[test_case(json!({ "ackToken": "a", "outptu": { "notesMarkdown": "n" } }), "did you mean `output`"; "a typing error")]
     fn other_arguments_are_corrected_and_the_correction_is_valid(arguments: Value, expected: &str) {
         let error = checked(ToolName::ContinueWorkflow, given(arguments)).unwrap_err();

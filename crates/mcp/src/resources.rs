@@ -8,13 +8,17 @@ use rmcp::model::{
     ListResourceTemplatesResult, ListResourcesResult, ReadResourceResult, Resource, ResourceContents,
     ResourceTemplate,
 };
-use serde_json::{Value, json};
+use serde::Deserialize as _;
+use serde_json::{Map, Value, json};
 use workrail_engine::request::{ReadRun, Request, ResumeSession};
 use workrail_model::error::ErrorEnvelope;
+use workrail_model::name::WorkflowId;
 use workrail_model::read_run::ALL_STEPS;
+use workrail_model::resume::{Candidate, ResumeBody};
 use workrail_model::text::clean;
+use workrail_model::tool::ToolName;
 
-use crate::call::Execution;
+use crate::call::{Execution, answered_like};
 
 const PREFIX: &str = "workrail://run/";
 const MIME_TYPE: &str = "text/markdown";
@@ -72,15 +76,17 @@ impl ResourceAddress {
 /// The latest runs, unfinished ones first, each with its parts.
 pub(crate) fn list(execution: &dyn Execution) -> Result<ListResourcesResult, ErrorData> {
     let answered = execution.answer(Request::ResumeSession(ResumeSession::default()));
-    let found = answered.map_err(|error| failed(&error, json!({ "error": &*error })))?.into_structured();
-    let candidates = found["candidates"].as_array().into_iter().flatten();
-    Ok(ListResourcesResult::with_all_items(candidates.flat_map(of_run).collect()))
+    let reply = answered.map_err(|error| failed(&error, json!({ "error": &*error })))?;
+    let found = ResumeBody::deserialize(reply.into_structured())
+        .map_err(|problem| ErrorData::internal_error(problem.to_string(), None))?;
+    Ok(ListResourcesResult::with_all_items(found.candidates.iter().flat_map(of_run).collect()))
 }
 
 /// The resources of a candidate of `resume_session`; empty for a session without a run.
-fn of_run(candidate: &Value) -> Vec<Resource> {
-    let Some(label) = candidate["label"].as_str() else { return Vec::new() };
-    let goal = candidate["goal"].as_str().or(candidate["workflowId"].as_str()).unwrap_or_default();
+fn of_run(candidate: &Candidate) -> Vec<Resource> {
+    let Some(label) = &candidate.label else { return Vec::new() };
+    let goal = candidate.goal.as_deref().or(candidate.workflow_id.as_ref().map(WorkflowId::as_str));
+    let goal = goal.unwrap_or_default();
     let resource = |path: String, what: &str| {
         Resource::new(format!("{PREFIX}{label}{path}"), format!("{label}{path}"))
             .with_title(format!("{label}: {what}"))
@@ -92,7 +98,7 @@ fn of_run(candidate: &Value) -> Vec<Resource> {
         resource("/notes".to_owned(), "all notes and artifacts"),
         resource("/context".to_owned(), "context"),
     ];
-    let newest = candidate["stepNumber"].as_u64().unwrap_or_default();
+    let newest = candidate.step_number.unwrap_or_default();
     let first = newest.saturating_sub(STEPS_LISTED_MAX).max(1);
     resources.extend((first..newest).map(|step| resource(format!("/step/{step}"), &format!("step {step}"))));
     resources
@@ -120,11 +126,25 @@ pub(crate) fn read(execution: &dyn Execution, uri: &str) -> Result<ReadResourceR
         ErrorData::resource_not_found(message, Some(json!({ "uri": uri })))
     };
     let address = ResourceAddress::parse(uri).ok_or_else(unknown)?;
-    let answered = execution.answer(Request::ReadRun(address.request()));
+    let asked = address.request();
+    let sent = arguments(&asked);
+    let answered = answered_like(execution, ToolName::ReadRun, sent, Request::ReadRun(asked));
     let reply = answered.map_err(|error| failed(&error, json!({ "uri": uri, "error": &*error })))?;
     // Goals, notes and artifacts are untrusted, as in a tool's result (G76).
     let text = clean(&reply.parts().join("\n\n"));
     Ok(ReadResourceResult::new(vec![ResourceContents::text(text, uri).with_mime_type(MIME_TYPE)]))
+}
+
+/// The arguments of the tool that reads the same.
+fn arguments(asked: &ReadRun) -> Map<String, Value> {
+    let ReadRun { run, step, query: _, context, page } = asked;
+    let members = [
+        ("run", Some(Value::from(run.as_str()))),
+        ("step", step.as_deref().map(Value::from)),
+        ("context", context.then_some(Value::Bool(true))),
+        ("page", page.map(Value::from)),
+    ];
+    members.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
 }
 
 /// A resource has no tool result to carry an error, so the error's data holds the envelope.

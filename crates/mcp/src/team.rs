@@ -6,6 +6,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::slice;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -20,17 +21,19 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
-use workrail_engine::credential_checks::{CredentialCheck, CredentialChecks, UNKNOWN_POLL, UNKNOWN_WAIT};
+use workrail_engine::credential_checks::{
+    CheckStart, CredentialCheck, CredentialChecks, SentCredential, TooManyUnknown,
+};
 use workrail_model::loopback::ListenerNames;
 use workrail_model::team::Caller;
 
 use crate::call::Execution;
 use crate::connections::{self, TlsListener};
-use crate::http::{BLOCKING_WORK_WAIT, ShutdownSignal, mcp_route, shutdown_signal, unauthorized};
+use crate::http::{BLOCKING_WORK_WAIT, ServerShutdown, mcp_route, shutdown_signal, unauthorized};
 use crate::loopback::{AdmissionError, bearer, check_names};
 use crate::metrics::{Metrics, RefusalReason, StoreNumbers};
 use crate::quota::{Quotas, too_many_requests};
-use crate::readiness::Readiness;
+use crate::readiness::ReadinessProbes;
 use crate::runtime;
 use crate::server::Server;
 use crate::tls::Tls;
@@ -42,20 +45,23 @@ pub enum CallerError {
     InvalidToken,
     /// The store is unavailable.
     Unavailable,
+    /// The access tokens cannot be used until an administrator has acted.
+    TokensUnusable,
 }
 
 /// Why no call can be answered. A probe needs no token, so it learns no more than this.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NotReady {
+pub enum ProbeFailure {
     Store,
     Keys,
+    AccessTokens,
 }
 
 /// Looks up the members. Called for every request, on a thread that may block.
 pub trait MemberDirectory: Send + Sync + 'static {
     fn caller(&self, token: &str) -> Result<Caller, CallerError>;
     /// Whether calls can be answered. Implementations log the cause.
-    fn readiness(&self) -> Result<(), NotReady>;
+    fn readiness(&self) -> Result<(), ProbeFailure>;
     /// The store's counters. Reads only memory.
     fn numbers(&self) -> StoreNumbers;
 }
@@ -67,7 +73,6 @@ struct TeamGuard {
     metrics: Arc<Metrics>,
     quotas: Quotas,
     checks: CredentialChecks,
-    unknown_wait: Duration,
 }
 
 /// The routes for agents and monitoring: `/mcp`, `/metrics`, `/whoami`, `/healthz` and `/readyz`; `console` answers the
@@ -98,12 +103,11 @@ pub fn routes(
         metrics,
         quotas: Quotas::default(),
         checks,
-        unknown_wait: UNKNOWN_WAIT,
     };
     let members_own = agents.route("/metrics", numbers).route("/whoami", get(whoami));
     let for_members = members_own.layer(from_fn_with_state(guard, admit));
     // A load balancer probes by address, and learns only whether the server answers.
-    let readiness = Readiness::new(members);
+    let readiness = ReadinessProbes::new(members);
     let probes = Router::new()
         .route("/healthz", get(|| async { "ok\n" }))
         .route("/readyz", get(move || ready(readiness)));
@@ -121,19 +125,23 @@ async fn whoami(Extension(caller): Extension<Caller>) -> Response {
     }
 }
 
-/// Counts what the console refuses for a member's quota, as `admit` does for agents.
+/// Counts what the console refuses because of a limit, as `admit` does for agents.
 async fn count_refusal(State(metrics): State<Arc<Metrics>>, response: Response) -> Response {
     if response.status() == StatusCode::TOO_MANY_REQUESTS {
         metrics.refused(RefusalReason::Quota);
     }
+    if response.extensions().get::<TooManyUnknown>().is_some() {
+        metrics.refused(RefusalReason::UnknownTokens);
+    }
     response
 }
 
-async fn ready(readiness: Readiness) -> Response {
+async fn ready(readiness: ReadinessProbes) -> Response {
     let reason = match readiness.current().await {
         Ok(()) => return "ready\n".into_response(),
-        Err(NotReady::Keys) => "the keyring cannot be used\n",
-        Err(NotReady::Store) => "the store does not answer\n",
+        Err(ProbeFailure::Keys) => "the keyring cannot be used\n",
+        Err(ProbeFailure::AccessTokens) => "the access tokens cannot be used\n",
+        Err(ProbeFailure::Store) => "the store does not answer\n",
     };
     (StatusCode::SERVICE_UNAVAILABLE, reason).into_response()
 }
@@ -174,36 +182,35 @@ async fn admit(State(guard): State<TeamGuard>, mut request: Request, next: Next)
 
 impl TeamGuard {
     /// The token of a request that names this server.
-    fn token(&self, request: &Request) -> Result<String, RefusalReason> {
+    fn token(&self, request: &Request) -> Result<SentCredential, RefusalReason> {
         check_names(&self.names, request.uri(), request.headers()).map_err(|refused| match refused {
             AdmissionError::Host | AdmissionError::Secret => RefusalReason::Host,
             AdmissionError::Origin => RefusalReason::Origin,
         })?;
-        bearer(request.headers()).map(str::to_owned).ok_or(RefusalReason::Token)
+        bearer(request.headers()).and_then(SentCredential::parse).ok_or(RefusalReason::Token)
     }
 
     /// The lookup of a token, once there is room for it.
-    async fn begin_check(&self, token: &str) -> Option<CredentialCheck> {
+    async fn begin_check(&self, token: &SentCredential) -> Result<CredentialCheck, TooManyUnknown> {
         let began = Instant::now();
         loop {
-            let check = self.checks.begin([token]);
-            if check.is_some() || began.elapsed() >= self.unknown_wait {
-                return check;
+            match self.checks.begin(slice::from_ref(token), began.elapsed())? {
+                CheckStart::Begun(check) => return Ok(check),
+                CheckStart::Wait(pause) => sleep(pause).await,
             }
-            sleep(UNKNOWN_POLL).await;
         }
     }
 
-    async fn caller(&self, token: String) -> Result<Caller, RefusalReason> {
+    async fn caller(&self, token: SentCredential) -> Result<Caller, RefusalReason> {
         let members = Arc::clone(&self.members);
-        let check = self.begin_check(&token).await.ok_or(RefusalReason::UnknownTokens)?;
+        let check = self.begin_check(&token).await.map_err(|TooManyUnknown| RefusalReason::UnknownTokens)?;
         // The check ends with the lookup, also if the client has left.
         let lookup = move || {
-            let found = members.caller(&token);
+            let found = members.caller(token.reveal());
             match &found {
                 Ok(_) => check.accepted(&token),
                 Err(CallerError::InvalidToken) => check.refused(&token),
-                Err(CallerError::Unavailable) => {}
+                Err(CallerError::Unavailable | CallerError::TokensUnusable) => {}
             }
             found
         };
@@ -211,6 +218,7 @@ impl TeamGuard {
             Ok(Ok(caller)) => Ok(caller),
             Ok(Err(CallerError::InvalidToken)) => Err(RefusalReason::Token),
             Ok(Err(CallerError::Unavailable)) | Err(_) => Err(RefusalReason::Store),
+            Ok(Err(CallerError::TokensUnusable)) => Err(RefusalReason::AccessTokens),
         }
     }
 }
@@ -234,6 +242,13 @@ fn answer_to(refused: RefusalReason) -> Response {
                           in a moment.\n";
             (StatusCode::SERVICE_UNAVAILABLE, [(header::RETRY_AFTER, "5")], reason).into_response()
         }
+        // Without `Retry-After`: a repeated call would be refused as well.
+        RefusalReason::AccessTokens => {
+            let reason = "Service Unavailable: this server cannot check tokens now. Nothing was recorded. Do not send the \
+                          call again; tell the user. An administrator finds the cause with `workrail doctor` on the \
+                          machine of the server.\n";
+            (StatusCode::SERVICE_UNAVAILABLE, reason).into_response()
+        }
         RefusalReason::UnknownTokens => {
             let reason = "Service Unavailable: too many tokens that this server does not know yet are being checked. \
                           Nothing was recorded. Send the same call again in a moment.\n";
@@ -248,7 +263,7 @@ pub fn serve(
     addresses: &[SocketAddr],
     tls: Option<Tls>,
     metrics: Arc<Metrics>,
-    routes: impl FnOnce(SocketAddr, ShutdownSignal) -> Router,
+    routes: impl FnOnce(SocketAddr, ServerShutdown) -> Router,
     listening: impl FnOnce(SocketAddr),
 ) -> io::Result<()> {
     let runtime = runtime::with_sockets()?;
@@ -279,6 +294,7 @@ mod tests {
     use std::sync::Mutex;
     use std::sync::mpsc::{Receiver, channel};
 
+    use axum::body::{Body, to_bytes};
     use tokio::runtime::Builder;
     use tokio::task::{JoinSet, yield_now};
     use workrail_model::id::AccessTokenId;
@@ -302,7 +318,7 @@ mod tests {
             Ok(Caller::Member { principal, client: None })
         }
 
-        fn readiness(&self) -> Result<(), NotReady> {
+        fn readiness(&self) -> Result<(), ProbeFailure> {
             Ok(())
         }
 
@@ -311,14 +327,17 @@ mod tests {
         }
     }
 
+    fn sent(token: &str) -> SentCredential {
+        SentCredential::parse(token).unwrap()
+    }
+
     fn guard(members: OneMember, unknown_wait: Duration) -> TeamGuard {
         TeamGuard {
             names: Arc::new(ListenerNames { hosts: Vec::new(), origins: Vec::new() }),
             members: Arc::new(members),
             metrics: Arc::default(),
             quotas: Quotas::default(),
-            checks: CredentialChecks::default(),
-            unknown_wait,
+            checks: CredentialChecks::waiting(unknown_wait),
         }
     }
 
@@ -332,7 +351,7 @@ mod tests {
             let mut unknown = JoinSet::new();
             for n in 0..20 {
                 let guard = guard.clone();
-                unknown.spawn(async move { guard.caller(format!("random {n}")).await });
+                unknown.spawn(async move { guard.caller(sent(&format!("random {n}"))).await });
             }
             yield_now().await;
             drop(release);
@@ -349,7 +368,7 @@ mod tests {
         let guard = guard(OneMember(Mutex::new(hold)), Duration::ZERO);
         runtime.block_on(async {
             let asked = |token: &str| {
-                let (guard, token) = (guard.clone(), token.to_owned());
+                let (guard, token) = (guard.clone(), sent(token));
                 async move { guard.caller(token).await }
             };
             assert!(asked("good").await.is_ok());
@@ -372,5 +391,64 @@ mod tests {
         let refused = answer_to(RefusalReason::UnknownTokens);
         assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
         assert_eq!(refused.headers().get(header::RETRY_AFTER).unwrap(), "1");
+    }
+
+    #[test]
+    fn only_a_store_that_does_not_answer_is_asked_again() {
+        let runtime = Builder::new_current_thread().build().unwrap();
+        let answered = |why| {
+            let response = answer_to(why);
+            let status = response.status().as_u16();
+            let after =
+                response.headers().get(header::RETRY_AFTER).map(|after| after.to_str().unwrap().to_owned());
+            let body = runtime.block_on(to_bytes(response.into_body(), 1000)).unwrap();
+            (status, after, String::from_utf8(body.to_vec()).unwrap())
+        };
+        let (status, after, body) = answered(RefusalReason::Store);
+        assert_eq!((status, after.as_deref()), (503, Some("5")));
+        assert!(body.contains("Send the same call again"), "{body}");
+        let (status, after, body) = answered(RefusalReason::AccessTokens);
+        assert_eq!((status, after), (503, None));
+        assert!(body.contains("Do not send the call again; tell the user."), "{body}");
+    }
+
+    /// Broke: a header of hundreds of kilobytes was hashed again and again while it waited.
+    #[test]
+    fn a_token_that_is_longer_than_any_takes_no_lookup() {
+        let names = ListenerNames { hosts: vec!["w.example".to_owned()], origins: Vec::new() };
+        let guard =
+            TeamGuard { names: Arc::new(names), ..guard(OneMember(Mutex::new(channel().1)), Duration::ZERO) };
+        let token = |length: usize| {
+            let bearer = format!("Bearer {}", "x".repeat(length));
+            let request = Request::get("/mcp").header(header::HOST, "w.example");
+            guard.token(&request.header(header::AUTHORIZATION, bearer).body(Body::empty()).unwrap())
+        };
+        assert_eq!(token(80), Ok(sent(&"x".repeat(80))));
+        assert_eq!(token(400_000), Err(RefusalReason::Token));
+    }
+
+    /// Broke: only agents' requests were counted.
+    #[test]
+    fn what_the_console_refuses_is_counted_with_its_reason() {
+        let metrics = Arc::<Metrics>::default();
+        let runtime = Builder::new_current_thread().build().unwrap();
+        let refused = |status: StatusCode| (status, "page").into_response();
+        let mut unknown = refused(StatusCode::SERVICE_UNAVAILABLE);
+        unknown.extensions_mut().insert(TooManyUnknown);
+        let quota = refused(StatusCode::TOO_MANY_REQUESTS);
+        for response in [unknown, quota, refused(StatusCode::SERVICE_UNAVAILABLE), refused(StatusCode::OK)] {
+            runtime.block_on(count_refusal(State(Arc::clone(&metrics)), response));
+        }
+        let text = metrics.text(&StoreNumbers::default());
+        let counted: Vec<_> =
+            text.lines().filter(|line| line.starts_with("workrail_refused_total{")).collect();
+        assert_eq!(
+            counted,
+            [
+                "workrail_refused_total{reason=\"quota\"} 1",
+                "workrail_refused_total{reason=\"unknown_tokens\"} 1",
+                "workrail_refused_total{reason=\"connections\"} 0",
+            ]
+        );
     }
 }

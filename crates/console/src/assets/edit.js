@@ -50,7 +50,7 @@ function keepsPlan(old, next) {
   return true;
 }
 
-/** Keeps the line numbers beside their lines. */
+/** Keeps the line numbers next to their lines. */
 function follow() {
   const numbers = document.getElementById("numbers");
   if (numbers && text) numbers.scrollTop = text.scrollTop;

@@ -13,7 +13,7 @@ const WAITS = 300000;
 
 /** @typedef {{ challenge?: string, nonce: string, party: string, credentials?: string[] }} Asked */
 
-/** Says what happens beside the form. @param {HTMLFormElement} form @param {string} text */
+/** Says next to the form what happens. @param {HTMLFormElement} form @param {string} text */
 function say(form, text) {
   let said = form.querySelector("[data-passkey-said]");
   if (!said) {

@@ -88,11 +88,11 @@ fn form(console: &Console, editor: &WorkflowEditor) -> Markup {
                         true => (EditAction::Review, "Review and save"),
                         false => (EditAction::Rebase, "Compare with the file as it is now"),
                     };
-                    button.primary type="submit" name="action" value=(action.as_str()) { (name) }
+                    button.primary type="submit" name="action" value=(action.into_str()) { (name) }
                 }
-                button type="submit" name="action" value=(EditAction::Test.as_str()) { "Run tests" }
+                button type="submit" name="action" value=(EditAction::Test.into_str()) { "Run tests" }
                 span data-without-script {
-                    button type="submit" name="action" value=(EditAction::Validate.as_str()) { "Validate" }
+                    button type="submit" name="action" value=(EditAction::Validate.into_str()) { "Validate" }
                     @if let Some(compiled) = &editor.checked.compiled { (step_choice(editor, compiled)) }
                 }
                 span.meta data-editor-state role="status" {}
@@ -276,7 +276,7 @@ fn reviewed(editor: &WorkflowEditor, review: &Review) -> Markup {
         @if is_savable {
             div.actions {
                 input type="hidden" form=(FORM) name="reviewed" value=(review.reviewed);
-                button.primary type="submit" form=(FORM) name="action" value=(EditAction::Save.as_str()) {
+                button.primary type="submit" form=(FORM) name="action" value=(EditAction::Save.into_str()) {
                     "Save " (clean(&editor.file.about.reference))
                 }
             }

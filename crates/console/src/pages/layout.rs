@@ -1,6 +1,7 @@
 //! The frame of every page: navigation, search, the theme switch, the help on keys.
 
 use maud::{DOCTYPE, Markup, html};
+use strum::VariantArray as _;
 use workrail_model::digest::Sha256;
 use workrail_model::team::Principal;
 use workrail_model::text::clean;
@@ -79,7 +80,7 @@ fn head(title: &str) -> Markup {
 pub(super) fn bare(title: &str, body: &Markup) -> Markup {
     html! {
         (DOCTYPE)
-        html lang="en" data-theme=(Theme::System.as_str()) {
+        html lang="en" data-theme=(Theme::System.into_str()) {
             head { (head(title)) }
             body {
                 header.top { span.brand { "WorkRail" } }
@@ -94,7 +95,7 @@ pub(super) fn document(title: &str, frame: Frame<'_>, viewer: Viewer<'_>, body: 
     let Frame { tab, address, is_live } = frame;
     html! {
         (DOCTYPE)
-        html lang="en" data-theme=(viewer.theme.as_str()) {
+        html lang="en" data-theme=(viewer.theme.into_str()) {
             head {
                 (head(&title))
                 script type="module" src="/assets/console.js" {}
@@ -104,8 +105,8 @@ pub(super) fn document(title: &str, frame: Frame<'_>, viewer: Viewer<'_>, body: 
                 header.top {
                     a.brand href="/" { "WorkRail" }
                     nav aria-label="Pages" {
-                        @for each in Tab::ALL {
-                            a href=(each.address()) aria-current=[(tab == Some(each)).then_some("page")] { (each.name()) }
+                        @for each in Tab::VARIANTS.iter().copied() {
+                            a href=(each.address()) aria-current=[(tab == Some(each)).then_some("page")] { (each.into_str()) }
                         }
                     }
                     @if let Some(address) = address { (tools(viewer, address)) }
@@ -141,8 +142,8 @@ fn tools(viewer: Viewer<'_>, address: &str) -> Markup {
             (token(viewer.form_token))
             input type="hidden" name="back" value=(address);
             // A button for the next theme: a list that submits on selection surprises keyboard users.
-            button type="submit" name="theme" value=(viewer.theme.next().as_str()) {
-                "Theme: " (viewer.theme.as_str())
+            button type="submit" name="theme" value=(viewer.theme.next().into_str()) {
+                "Theme: " (viewer.theme.into_str())
             }
         }
     }

@@ -1,6 +1,7 @@
 //! The settings: values, sources, clean-up, keys, clients and health. Forms use the same code as the command line.
 
 use maud::{Markup, html};
+use strum::VariantArray as _;
 use workrail_engine::upkeep::CleanupReport;
 use workrail_model::approval::RequiredProof;
 use workrail_model::config::{
@@ -54,7 +55,7 @@ pub(super) fn page(console: &Console, which: SettingsPage) -> EngineResult<Page>
 /// are for its admins.
 fn offered(console: &Console) -> impl Iterator<Item = SettingsPage> {
     let (of_team, is_admin) = (console.is_of_team(), console.may(Act::Administer));
-    SettingsPage::ALL.into_iter().filter(move |page| match page {
+    SettingsPage::VARIANTS.iter().copied().filter(move |page| match page {
         SettingsPage::Passkeys => true,
         SettingsPage::CleanUp | SettingsPage::Keys => is_admin,
         SettingsPage::Values
@@ -78,7 +79,7 @@ fn sections(console: &Console, which: SettingsPage) -> Markup {
     html! {
         nav.sections aria-label="Settings" {
             @for page in offered(console) {
-                a href=(page.address()) aria-current=[(page == which).then_some("page")] { (page.name()) }
+                a href=(page.address()) aria-current=[(page == which).then_some("page")] { (page.into_str()) }
             }
         }
     }

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use maud::{Markup, html};
+use serde_json::Value;
 use workrail_engine::catalog::Filter;
 use workrail_engine::edit::FileInSource;
 use workrail_engine::versions::{PinnedVersion, StepPreview, WorkflowVersions};
@@ -13,7 +14,9 @@ use workrail_model::discovery::{
     ListedWorkflow, PlanEntry, Precedence, Staleness, UnusableFile, WorkflowInspection, WorkflowKind,
 };
 use workrail_model::name::WorkflowId;
+use workrail_model::reply::NextCall;
 use workrail_model::text::clean;
+use workrail_model::tool::ToolName;
 
 use super::layout::token;
 use super::plan_graph::draw;
@@ -164,6 +167,8 @@ fn about(console: &Console, found: &WorkflowInspection, asked: &WorkflowPage) ->
         ("Features", found.features.join(", ")),
         ("Loops", if found.loop_count == 0 { String::new() } else { found.loop_count.to_string() }),
     ];
+    let start =
+        NextCall::new(ToolName::StartWorkflow, [("workflowId", Value::from(found.workflow_id.as_str()))]);
     html! {
         @for warning in &found.warnings { div.banner.remark { strong { "Note." } " " (ticked(&warning.message)) } }
         p { (clean(&found.description)) }
@@ -191,7 +196,7 @@ fn about(console: &Console, found: &WorkflowInspection, asked: &WorkflowPage) ->
             } }
         }
         h3 { "Start it" }
-        (copyable(&format!("start_workflow {{ \"workflowId\": \"{}\" }}", found.workflow_id)))
+        (copyable(&start.in_a_line()))
         @if !console.is_of_team() {
         h3 { "Make it yours" }
         p.quiet { "Writes its file under a new id to your own folder for workflows, where you can edit it. Nothing is overwritten." }

@@ -1,7 +1,10 @@
 //! What a form did, as reported on the next page.
 
+use strum::{EnumString, IntoStaticStr};
+
 /// What a form did, as reported on the next page.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr, EnumString)]
+#[strum(serialize_all = "kebab-case", const_into_str)]
 pub(crate) enum FormOutcome {
     Approved,
     Rejected,
@@ -14,6 +17,7 @@ pub(crate) enum FormOutcome {
     Undone,
     Deleted,
     Imported,
+    #[strum(serialize = "changed")]
     SettingsSaved,
     SourceAdded,
     SourceRemoved,
@@ -21,69 +25,17 @@ pub(crate) enum FormOutcome {
     CleanedUp,
     Rotated,
     Copied,
+    #[strum(serialize = "preferred")]
     PreferencesSaved,
     Enrolled,
     KeyRemoved,
     Trusted,
+    #[strum(serialize = "revoked")]
     CheckUntrusted,
     Saved,
 }
 
 impl FormOutcome {
-    pub(super) const ALL: [Self; 23] = [
-        Self::Approved,
-        Self::Rejected,
-        Self::Answered,
-        Self::Closed,
-        Self::Kept,
-        Self::Unkept,
-        Self::Held,
-        Self::Undone,
-        Self::Deleted,
-        Self::Imported,
-        Self::SettingsSaved,
-        Self::SourceAdded,
-        Self::SourceRemoved,
-        Self::Fetched,
-        Self::CleanedUp,
-        Self::Rotated,
-        Self::Copied,
-        Self::PreferencesSaved,
-        Self::Enrolled,
-        Self::KeyRemoved,
-        Self::Trusted,
-        Self::CheckUntrusted,
-        Self::Saved,
-    ];
-
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::Approved => "approved",
-            Self::Rejected => "rejected",
-            Self::Answered => "answered",
-            Self::Closed => "closed",
-            Self::Kept => "kept",
-            Self::Unkept => "unkept",
-            Self::Held => "held",
-            Self::Undone => "undone",
-            Self::Deleted => "deleted",
-            Self::Imported => "imported",
-            Self::SettingsSaved => "changed",
-            Self::SourceAdded => "source-added",
-            Self::SourceRemoved => "source-removed",
-            Self::Fetched => "fetched",
-            Self::CleanedUp => "cleaned-up",
-            Self::Rotated => "rotated",
-            Self::Copied => "copied",
-            Self::PreferencesSaved => "preferred",
-            Self::Enrolled => "enrolled",
-            Self::KeyRemoved => "key-removed",
-            Self::Trusted => "trusted",
-            Self::CheckUntrusted => "revoked",
-            Self::Saved => "saved",
-        }
-    }
-
     pub(crate) fn message(self) -> &'static str {
         match self {
             Self::Approved => {

@@ -3,13 +3,15 @@
 use std::fmt;
 
 use form_urlencoded::Serializer;
+use strum::{EnumString, IntoStaticStr, VariantArray};
 use workrail_engine::sessions::Stage;
 use workrail_model::digest::Sha256;
 
 use super::query::{QueryPairs, with_query};
 
 /// Which runs are listed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr, EnumString, VariantArray)]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub(crate) enum StatusFilter {
     NeedsMe,
     Blocked,
@@ -19,19 +21,6 @@ pub(crate) enum StatusFilter {
 }
 
 impl StatusFilter {
-    pub(crate) const ALL: [Self; 5] =
-        [Self::NeedsMe, Self::Blocked, Self::Running, Self::Finished, Self::Damaged];
-
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::NeedsMe => "needs_me",
-            Self::Blocked => "blocked",
-            Self::Running => "running",
-            Self::Finished => "finished",
-            Self::Damaged => "damaged",
-        }
-    }
-
     pub(crate) fn title(self) -> &'static str {
         match self {
             Self::NeedsMe => "Needs you",
@@ -104,10 +93,9 @@ impl Filters {
     }
 
     pub(super) fn parse(query: &QueryPairs) -> Self {
-        let status = query.get("status").unwrap_or_default();
         Self {
             words: query.words("q"),
-            status: StatusFilter::ALL.into_iter().find(|own| own.as_str() == status),
+            status: query.get("status").and_then(|status| status.parse().ok()),
             workflow: query.words("workflow"),
             tag: query.words("tag"),
             workspace: query.get("workspace").and_then(WorkspaceFilter::parse),
@@ -117,7 +105,7 @@ impl Filters {
 
     pub(crate) fn address(&self) -> String {
         let mut pairs = Serializer::new(String::new());
-        let status = self.status.map(StatusFilter::as_str).unwrap_or_default();
+        let status = self.status.map(|status| status.into_str()).unwrap_or_default();
         let workspace = self.workspace.map(|own| own.to_string()).unwrap_or_default();
         for (name, value) in [
             ("q", self.words.as_str()),

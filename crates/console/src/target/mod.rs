@@ -6,6 +6,7 @@ mod query;
 mod run;
 mod settings;
 
+use strum::{IntoStaticStr, VariantArray};
 use workrail_model::digest::{Sha256, WorkflowHash};
 use workrail_model::id::{RunId, SessionId};
 use workrail_model::name::WorkflowId;
@@ -51,7 +52,8 @@ pub(crate) struct WorkflowPage {
 }
 
 /// Which entry of the navigation a page belongs to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr, VariantArray)]
+#[strum(const_into_str)]
 pub(crate) enum Tab {
     Now,
     Workflows,
@@ -60,17 +62,6 @@ pub(crate) enum Tab {
 }
 
 impl Tab {
-    pub(crate) const ALL: [Self; 4] = [Self::Now, Self::Workflows, Self::Settings, Self::Logs];
-
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Now => "Now",
-            Self::Workflows => "Workflows",
-            Self::Settings => "Settings",
-            Self::Logs => "Logs",
-        }
-    }
-
     pub(crate) fn address(self) -> &'static str {
         match self {
             Self::Now => "/",
@@ -136,7 +127,7 @@ impl PageAddress {
     pub(crate) fn address_after(&self, done: FormOutcome) -> String {
         let address = self.address();
         let sign = if address.contains('?') { '&' } else { '?' };
-        format!("{address}{sign}done={}", done.as_str())
+        format!("{address}{sign}done={}", done.into_str())
     }
 
     pub(crate) fn tab(&self) -> Tab {

@@ -1,6 +1,7 @@
 //! The pairs of a query or a form, read and written.
 
 use form_urlencoded::Serializer;
+use percent_encoding::percent_decode;
 
 use super::FormOutcome;
 
@@ -20,7 +21,7 @@ impl QueryPairs {
     /// The fields of a form; `None` if they are not UTF-8, which a browser never sends.
     pub(crate) fn parse_form(bytes: &[u8]) -> Option<Self> {
         let text = std::str::from_utf8(bytes).ok()?;
-        std::str::from_utf8(&percent_decoded(bytes)).ok()?;
+        percent_decode(bytes).decode_utf8().ok()?;
         Some(Self::parse(text))
     }
 
@@ -38,25 +39,8 @@ impl QueryPairs {
     }
 
     pub(crate) fn done(&self) -> Option<FormOutcome> {
-        let done = self.get("done")?;
-        FormOutcome::ALL.into_iter().find(|own| own.as_str() == done)
+        self.get("done")?.parse().ok()
     }
-}
-
-/// The decoded bytes; separators of fields are left alone.
-fn percent_decoded(bytes: &[u8]) -> Vec<u8> {
-    let hex = |at: usize| bytes.get(at).and_then(|byte| char::from(*byte).to_digit(16));
-    let mut decoded = Vec::with_capacity(bytes.len());
-    let mut at = 0;
-    while let Some(byte) = bytes.get(at) {
-        let meant = match (byte, hex(at + 1), hex(at + 2)) {
-            (b'%', Some(high), Some(low)) => u8::try_from(high * 16 + low).ok(),
-            _ => None,
-        };
-        decoded.push(meant.unwrap_or(*byte));
-        at += if meant.is_some() { 3 } else { 1 };
-    }
-    decoded
 }
 
 pub(super) fn with_query(path: &str, query: &str) -> String {

@@ -1,42 +1,23 @@
 //! The pages of the settings.
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+use strum::{IntoStaticStr, VariantArray};
+
+/// A page of the settings, in the order of the navigation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr, VariantArray)]
+#[strum(const_into_str)]
 pub(crate) enum SettingsPage {
     Values,
-    Sources,
-    CleanUp,
-    Keys,
     Passkeys,
     Checks,
+    Sources,
+    #[strum(serialize = "Clean-up")]
+    CleanUp,
+    Keys,
     Clients,
     Health,
 }
 
 impl SettingsPage {
-    pub(crate) const ALL: [Self; 8] = [
-        Self::Values,
-        Self::Passkeys,
-        Self::Checks,
-        Self::Sources,
-        Self::CleanUp,
-        Self::Keys,
-        Self::Clients,
-        Self::Health,
-    ];
-
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Values => "Values",
-            Self::Sources => "Sources",
-            Self::CleanUp => "Clean-up",
-            Self::Keys => "Keys",
-            Self::Passkeys => "Passkeys",
-            Self::Checks => "Checks",
-            Self::Clients => "Clients",
-            Self::Health => "Health",
-        }
-    }
-
     pub(crate) fn address(self) -> &'static str {
         match self {
             Self::Values => "/settings",
@@ -51,6 +32,6 @@ impl SettingsPage {
     }
 
     pub(super) fn parse(path: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|own| own.address() == path)
+        Self::VARIANTS.iter().copied().find(|own| own.address() == path)
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use maud::{Markup, html};
+use strum::VariantArray as _;
 use workrail_engine::catalog::Filter;
 use workrail_engine::sessions::{DamagedRow, RunRow, SessionsList};
 use workrail_model::digest::Sha256;
@@ -98,8 +99,8 @@ pub(super) fn form(choices: &Choices<'_>, filters: &Filters) -> Markup {
             label { span.hidden { "Status" }
                 select name="status" {
                     option value="" { "Every status" }
-                    @for filter in StatusFilter::ALL {
-                        option value=(filter.as_str()) selected[filters.status == Some(filter)] { (filter.title()) }
+                    @for filter in StatusFilter::VARIANTS.iter().copied() {
+                        option value=(filter.into_str()) selected[filters.status == Some(filter)] { (filter.title()) }
                     }
                 }
             }
