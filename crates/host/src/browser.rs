@@ -12,10 +12,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use camino::{Utf8Path, Utf8PathBuf};
-use rustix::process::{Pid, Signal, geteuid, kill_process_group};
+use rustix::process::geteuid;
 
 use crate::env_vars;
 use crate::programs::is_program;
+use crate::timed_run;
 
 /// Printing takes a second or two; a browser that hangs is killed.
 const TIME_MAX: Duration = Duration::from_secs(90);
@@ -177,11 +178,7 @@ fn wait(child: &mut Child) -> io::Result<BrowserExit> {
             return Ok(BrowserExit::By(status.to_string()));
         }
         if since.elapsed() > TIME_MAX {
-            if let Some(group) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
-                // It may just have ended.
-                let _ = kill_process_group(group, Signal::KILL);
-            }
-            child.wait()?;
+            timed_run::end(child);
             return Ok(BrowserExit::OutOfTime);
         }
         thread::sleep(POLL);

@@ -5,8 +5,7 @@ use std::process::Command;
 use super::*;
 
 fn git(root: &Utf8Path, arguments: &[&str]) {
-    let ran = Command::new("git").args(arguments).current_dir(root).output().expect("git runs");
-    assert!(ran.status.success(), "git {arguments:?}: {}", String::from_utf8_lossy(&ran.stderr));
+    workrail_testkit::git::run(root.as_std_path(), root.as_std_path(), arguments);
 }
 
 fn repository() -> (tempfile::TempDir, Utf8PathBuf) {

@@ -121,6 +121,23 @@ mod tests {
         }
     }
 
+    #[test]
+    fn only_the_first_process_and_programs_that_adopt_orphans_are_left_out() {
+        let named = |process_id: u32, name: &str| {
+            let rest = "S 1 7 7 0 -1 4194304 1 0 0 0 0 0 0 0 20 0 1 0 98765 0 0";
+            parsed(process_id, &format!("{process_id} ({name}) {rest}\n")).unwrap()
+        };
+        assert!(is_reaper(&named(1, "bash")), "it adopts every orphan, whatever its name");
+        // Outside a container, and as a service manager of a user or of a container.
+        for name in REAPERS {
+            assert!(is_reaper(&named(812, name)), "{name}");
+            assert!(name.len() <= 15, "the kernel cuts longer names: {name}");
+        }
+        for name in ["bash", "claude", "node", "systemd-run", "init.sh", "runit2", ""] {
+            assert!(!is_reaper(&named(812, name)), "{name:?}");
+        }
+    }
+
     /// Broke: such a process had no parent, so what a check left behind under such a name was not ended.
     #[cfg(target_os = "linux")]
     #[test]

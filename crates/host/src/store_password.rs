@@ -20,6 +20,9 @@ pub enum StorePasswordError {
     NotAFile { path: Utf8PathBuf },
     #[error("the secret in the file `{path}` can be read by other users; run `chmod 600 {path}`")]
     Exposed { path: Utf8PathBuf },
+    /// Not shown: it may be the secret itself, in the wrong variable.
+    #[error("`{variable}` must be the absolute path of a file; what it says now is none")]
+    NotAPath { variable: &'static str },
     #[error("the file `{path}` holds no line of text")]
     Empty { path: Utf8PathBuf },
     #[error("the key of the store must be 32 bytes in base64; `openssl rand -base64 32` makes one")]
@@ -61,8 +64,13 @@ fn choose(
     if let Some(secret) = get(&named.secret) {
         return Ok(Some(secret));
     }
-    let file = get(&named.file).or_else(|| named_in_address.map(str::to_owned));
-    file.map(|path| from_file(Utf8Path::new(&path))).transpose()
+    if let Some(path) = get(&named.file) {
+        return match Utf8Path::new(&path) {
+            path if path.is_absolute() => from_file(path).map(Some),
+            _ => Err(StorePasswordError::NotAPath { variable: named.file.name }),
+        };
+    }
+    named_in_address.map(|path| from_file(Utf8Path::new(path))).transpose()
 }
 
 fn from_file(path: &Utf8Path) -> Result<String, StorePasswordError> {
@@ -136,6 +144,14 @@ mod tests {
         }
         let missing = choose(environment(&[]), &PASSWORD, Some("/nowhere/at/all"));
         assert!(matches!(missing, Err(StorePasswordError::Unreadable { .. })));
+    }
+
+    /// Broke: a secret in the variable of its file was repeated as a path that does not exist.
+    #[test]
+    fn a_secret_in_the_variable_of_its_file_is_not_repeated() {
+        let refused = choose(environment(&[("WORKRAIL_STORE_KEY_FILE", "hunter2")]), &KEY, None).unwrap_err();
+        assert_eq!(refused, StorePasswordError::NotAPath { variable: "WORKRAIL_STORE_KEY_FILE" });
+        assert!(!refused.to_string().contains("hunter2"));
     }
 
     #[test]

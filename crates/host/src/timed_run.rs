@@ -117,17 +117,23 @@ fn ended(child: &mut Child, deadline: Instant, limit_ms: u64) -> Result<Option<i
     }
 }
 
-/// Kills a program and its process group; it may have ended already.
+/// Kills a program, and the process group if it leads one, and waits for its end; it may have ended already.
 pub(crate) fn end(child: &mut Child) {
     // Not reaped yet, so the id still belongs to this group.
     if let Some(group) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
         let _ = kill_process_group(group, Signal::KILL);
     }
+    // It is in another group if it was started without one.
+    let _ = child.kill();
     let _ = child.wait();
 }
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::process::ExitStatusExt as _;
+
+    use rustix::process::kill_process;
+
     use super::*;
 
     const LIMITS: RunLimits = RunLimits { ms: 60_000, printed_bytes: 1024 };
@@ -153,8 +159,18 @@ mod tests {
     /// Broke: it was waited for until the time limit, twice, and the output was lost.
     #[test]
     fn a_process_left_in_the_background_hides_no_output() {
-        let ran = run(shell("echo tool 1.2; sleep 600 &"), String::new(), LIMITS).unwrap();
+        let ran = run(shell("echo tool 1.2; sleep 600 & echo $! >&2"), String::new(), LIMITS).unwrap();
+        let left = Pid::from_raw(ran.err.trim().parse().unwrap()).unwrap();
+        kill_process(left, Signal::KILL).unwrap();
         assert_eq!(ran.out, "tool 1.2\n");
+    }
+
+    /// Broke: a program without a process group of its own was waited for until it ended by itself.
+    #[test]
+    fn a_program_without_a_process_group_is_ended_too() {
+        let mut child = shell("exec sleep 600").spawn().unwrap();
+        end(&mut child);
+        assert_eq!(child.wait().unwrap().signal(), Some(Signal::KILL.as_raw()));
     }
 
     /// Broke: only the shell was ended.
@@ -166,7 +182,12 @@ mod tests {
         let failed = run(shell(&script), String::new(), RunLimits { ms: 1000, ..LIMITS });
         assert_eq!(failed.err().as_deref(), Some("it did not end within 1 seconds"));
         let id = std::fs::read_to_string(id).unwrap();
-        let status = std::fs::read_to_string(format!("/proc/{}/stat", id.trim())).unwrap_or_default();
-        assert!(status.is_empty() || status.contains(") Z "), "{status}");
+        let status = || std::fs::read_to_string(format!("/proc/{}/stat", id.trim())).unwrap_or_default();
+        // A signal takes effect a moment later.
+        let killed = Instant::now();
+        while !(status().is_empty() || status().contains(") Z ")) {
+            assert!(killed.elapsed() < Duration::from_secs(60), "{}", status());
+            thread::yield_now();
+        }
     }
 }

@@ -10,12 +10,11 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use camino::Utf8Path;
-use rustix::process::{Pid, Signal, kill_process_group};
 use workrail_model::digest::Sha256;
 use workrail_model::evidence::{ContentStamp, DirtyFiles, NotSeenReason, TreeInspection, WorkingTree};
 use workrail_model::text::BoundedText;
 
-use crate::bounded;
+use crate::{bounded, timed_run};
 
 /// A step takes minutes; a longer wait at its end is not acceptable.
 const TIME_MAX: Duration = Duration::from_millis(2000);
@@ -140,7 +139,6 @@ pub(crate) fn run(root: &Utf8Path, off: &[String], arguments: &[&str]) -> Result
     // A separate process group, so that whatever git starts ends with it.
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).process_group(0);
     let mut child = command.spawn().map_err(|_| NotSeenReason::GitFailed)?;
-    let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
     let (sender, ended) = std::sync::mpsc::channel();
     if let Some(pipe) = child.stdout.take() {
         // Without a thread to spare the sender is dropped, and git counts as failed.
@@ -153,11 +151,10 @@ pub(crate) fn run(root: &Utf8Path, off: &[String], arguments: &[&str]) -> Result
     let since = Instant::now();
     let printed = ended.recv_timeout(TIME_MAX);
     let is_over = matches!(&printed, Ok(printed) if printed.len() <= PRINTED_BYTES_MAX);
-    if !is_over && let Some(group) = group {
-        // Not reaped yet, so the id still belongs to this group.
-        let _ = kill_process_group(group, Signal::KILL);
+    if !is_over {
+        timed_run::end(&mut child);
     }
-    // It has closed its output or was killed, so it is about to end.
+    // It has closed its output, so it is about to end, or it was ended.
     let status = child.wait();
     let Ok(printed) = printed else {
         return Err(if since.elapsed() >= TIME_MAX {

@@ -1,21 +1,11 @@
 //! A real repository, looked at as an advance does.
 
-use std::process::Command;
-use std::time::{Duration, Instant};
-
 use camino::{Utf8Path, Utf8PathBuf};
 
 use super::*;
 
 fn git(root: &Utf8Path, arguments: &[&str]) -> String {
-    let ran = Command::new("git")
-        .args(["-c", "user.name=T", "-c", "user.email=t@example.org", "-c", "commit.gpgsign=false"])
-        .args(arguments)
-        .current_dir(root)
-        .output()
-        .expect("git runs");
-    assert!(ran.status.success(), "git {arguments:?}: {}", String::from_utf8_lossy(&ran.stderr));
-    String::from_utf8_lossy(&ran.stdout).trim().to_owned()
+    workrail_testkit::git::run(root.as_std_path(), root.as_std_path(), arguments)
 }
 
 /// A repository with some files in one commit.
@@ -76,27 +66,6 @@ fn a_folder_that_git_rejects_is_not_seen() {
     let folder = tempfile::tempdir().expect("a folder");
     let root = Utf8Path::from_path(folder.path()).expect("a path in UTF-8");
     assert_eq!(inspect(root, &[], None, None), TreeInspection::NotSeen(NotSeenReason::GitFailed));
-}
-
-/// At most twice what `git status` takes, the best of several runs of each.
-#[test]
-fn figure_looking_at_a_tree_against_git_status() {
-    let (_folder, root) = repository(5000);
-    for file in 0..20 {
-        std::fs::write(root.join(format!("src/{file}/{file}.txt")), "edited\n").expect("a file");
-    }
-    let best = |run: &dyn Fn()| {
-        let times = (0..8).map(|_| {
-            let since = Instant::now();
-            run();
-            since.elapsed()
-        });
-        times.min().unwrap_or(Duration::MAX)
-    };
-    let status = best(&|| drop(git(&root, &["status", "--porcelain", "--untracked-files=all"])));
-    let inspected = best(&|| drop(seen(&root)));
-    println!("5,000 files, 20 edited: git status {status:?}, look {inspected:?}");
-    assert!(inspected <= status * 2, "{inspected:?} against {status:?}");
 }
 
 /// G104: a repository that asks for its submodules to be compared does not get their filters run.

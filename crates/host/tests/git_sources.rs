@@ -13,6 +13,7 @@ use workrail_host::sources::{Mirror, SourceState, Sources, SyncError, Synced};
 use workrail_model::config::{GitProblem, GitSource};
 use workrail_model::discovery::Precedence;
 use workrail_ports::workflow_source::{SourceListing, WorkflowSource};
+use workrail_testkit::git;
 
 /// A repository with a working tree, and a data directory that fetches from it.
 struct Scene {
@@ -24,7 +25,7 @@ impl Scene {
         let scene = Self { folder: tempfile::tempdir().unwrap() };
         fs::create_dir(scene.path("data")).unwrap();
         fs::create_dir(scene.path("repo")).unwrap();
-        scene.git(&["init", "--quiet", "--initial-branch=main"]);
+        scene.git(&["init", "--quiet"]);
         scene
     }
 
@@ -33,36 +34,11 @@ impl Scene {
     }
 
     fn git(&self, arguments: &[&str]) -> String {
-        self.git_with(arguments, None)
+        self.git_with(arguments, b"")
     }
 
-    fn git_with(&self, arguments: &[&str], input: Option<&[u8]>) -> String {
-        use std::io::Write as _;
-        let mut child = Command::new("git")
-            .args([
-                "-c",
-                "user.name=Test",
-                "-c",
-                "user.email=test@example.com",
-                "-c",
-                "core.hooksPath=/dev/null",
-            ])
-            .args(arguments)
-            .current_dir(self.path("repo"))
-            .env_clear()
-            .env("PATH", std::env::var("PATH").unwrap())
-            .env("GIT_CONFIG_NOSYSTEM", "1")
-            .env("GIT_CONFIG_GLOBAL", "/dev/null")
-            .env("GIT_AUTHOR_DATE", "2020-01-01T00:00:00Z")
-            .env("GIT_COMMITTER_DATE", "2020-01-01T00:00:00Z")
-            .stdin(std::process::Stdio::piped())
-            .stdout(std::process::Stdio::piped())
-            .spawn()
-            .unwrap();
-        child.stdin.take().unwrap().write_all(input.unwrap_or_default()).unwrap();
-        let output = child.wait_with_output().unwrap();
-        assert!(output.status.success(), "git {arguments:?}");
-        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    fn git_with(&self, arguments: &[&str], input: &[u8]) -> String {
+        git::run_with_input(self.folder.path(), self.path("repo").as_std_path(), arguments, input)
     }
 
     fn write(&self, below: &str, text: &str) -> &Self {
@@ -216,7 +192,7 @@ fn many_files_are_read_up_to_the_limit() {
         let file = format!("M 100644 inline f/{number:05}.json\ndata {}\n{text}\n", text.len());
         stream.extend_from_slice(file.as_bytes());
     }
-    scene.git_with(&["fast-import", "--quiet", "--force"], Some(&stream));
+    scene.git_with(&["fast-import", "--quiet", "--force"], &stream);
     let sources = scene.sources(scene.source());
     assert!(matches!(mirror(&sources).sync(), Ok(Synced::Updated { files: 10_000, .. })));
     assert_eq!(list(&sources).files.iter().filter(|file| file.precedence == Precedence::Git).count(), 10_000);

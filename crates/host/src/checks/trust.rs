@@ -88,6 +88,10 @@ impl TrustFile {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
             Err(error) => return Err(unusable(error.to_string())),
         };
+        // A link has a mode of its own, which says nothing.
+        if !metadata.is_file() {
+            return Err(unusable("it is not a regular file".to_owned()));
+        }
         if metadata.mode() & 0o022 != 0 {
             return Err(unusable("others can write to it; give it mode 0600".to_owned()));
         }

@@ -1,6 +1,7 @@
 //! Hooks in a host's JSON: entries that run `workrail hook HOST EVENT`.
 
 use jsonc_parser::cst::{CstArray, CstInputValue, CstNode, CstObject};
+use workrail_model::shell;
 
 use super::json::{array_in, ended, object_in, parsed, prune, same, string, text_in};
 use super::table::{HookFile, HookFileVersion, HookShape, HookTrigger, Timeout};
@@ -10,15 +11,7 @@ const VERSION: &str = "version";
 
 /// The shell command of a hook.
 pub(super) fn command(program: &str, host: &str, event: &str) -> String {
-    format!("{} hook {host} {event}", quoted(program))
-}
-
-fn quoted(word: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+@:,=%${}".contains(c);
-    match word.chars().all(is_plain) {
-        true => word.to_owned(),
-        false => format!("'{}'", word.replace('\'', r"'\''")),
-    }
+    shell::line([program, "hook", host, event])
 }
 
 /// Whether a command is one of ours, of any version and path.

@@ -54,7 +54,7 @@ pub struct PluginFile {
 /// The path of the program inside an MCPB bundle.
 pub const BUNDLED_PROGRAM: &str = "server/workrail";
 
-/// The files of a plugin; an MCPB bundle needs the program beside them, at [`BUNDLED_PROGRAM`].
+/// The files of a plugin; an MCPB bundle needs the program next to them, at [`BUNDLED_PROGRAM`].
 ///
 /// # Errors
 ///

@@ -1,6 +1,7 @@
 //! Runs hooks as their hosts do, and asks hosts whether they would run them.
 
 use std::io::{BufRead, BufReader, Read as _, Write as _};
+use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::thread;
@@ -84,7 +85,7 @@ pub fn untrusted_by_codex(folder: &Utf8Path) -> Option<Vec<String>> {
     let codex = machine::program("codex")?;
     let mut command = Command::new(codex);
     command.arg("app-server").current_dir(folder);
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).process_group(0);
     let mut child = command.spawn().ok()?;
     let (mut stdin, stdout) = (child.stdin.take()?, child.stdout.take()?);
     let client = json!({ "name": "workrail", "version": env!("CARGO_PKG_VERSION") });
@@ -108,6 +109,7 @@ pub fn untrusted_by_codex(folder: &Utf8Path) -> Option<Vec<String>> {
         Ok(()) => receiver.recv_timeout(Duration::from_millis(CODEX_MS_MAX)).ok().flatten(),
         Err(_) => None,
     };
+    drop(stdin);
     timed_run::end(&mut child);
     let found = answer?;
     let folders = found["result"]["data"].as_array()?;

@@ -1,6 +1,7 @@
 //! The state of each source: what was found there, what is wrong with it and how to fix it.
 
 use serde::Serialize;
+use strum::IntoStaticStr;
 use workrail_model::discovery::Precedence;
 use workrail_ports::workflow_source::{SourceListing, SourceProblem};
 use workrail_ports::workspace::WorkspacePath;
@@ -9,8 +10,9 @@ use super::walk::FolderWalk;
 use super::{SourceLocation, Sources, bundled, plugin};
 
 /// The closed set of states of a source.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "lowercase", const_into_str)]
 pub enum SourceState {
     Ok,
     /// A default folder that was never created; nothing is wrong.
@@ -21,8 +23,11 @@ pub enum SourceState {
     /// A link where links are not followed.
     Link,
     /// A loop of links.
+    #[strum(serialize = "symlink loop")]
     Loop,
+    #[strum(serialize = "too many files")]
     TooManyFiles,
+    #[strum(serialize = "never fetched")]
     NeverFetched,
     /// The last fetch failed; what was fetched before is served.
     Stale,
@@ -45,19 +50,9 @@ impl SourceState {
         }
     }
 
+    /// As people read it.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Ok => "ok",
-            Self::Absent => "absent",
-            Self::Missing => "missing",
-            Self::Unreadable => "unreadable",
-            Self::Link => "link",
-            Self::Loop => "symlink loop",
-            Self::TooManyFiles => "too many files",
-            Self::NeverFetched => "never fetched",
-            Self::Stale => "stale",
-            Self::Refused => "refused",
-        }
+        self.into_str()
     }
 }
 
@@ -126,7 +121,7 @@ impl SourceLocation {
                 let mut listing = SourceListing::default();
                 mirror.list_into(&mut listing);
                 let known = mirror.state();
-                if let (SourceState::Stale, Some(problem), Some(fix)) =
+                if let (SourceState::Stale | SourceState::Unreadable, Some(problem), Some(fix)) =
                     (known.state, known.problem, known.fix)
                 {
                     listing.problems.insert(0, super::problem(Precedence::Git, &mirror.name, problem, &fix));

@@ -92,7 +92,7 @@ mod tests {
         replace(&file, Sha256::of(b"old"), b"new").unwrap();
         assert_eq!(fs::read(&file.location).unwrap(), b"new");
         assert_eq!(fs::metadata(&file.location).unwrap().permissions().mode() & 0o777, 0o640);
-        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left beside it");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing else is left");
     }
 
     #[test]

@@ -208,6 +208,10 @@ impl Mirror {
                 let text = format!("it was not fetched for more than twice {} hours", self.source.sync_hours);
                 (SourceState::Stale, Some(text), Some(self.sync_command()))
             }
+            (Ok(_), Some(_), None) if !self.has_content(&record) => {
+                let text = "what was fetched is damaged".to_owned();
+                (SourceState::Unreadable, Some(text), Some(self.sync_command()))
+            }
             (Ok(_), Some(_), None) => (SourceState::Ok, None, None),
         };
         MirrorState {
@@ -317,6 +321,8 @@ impl Mirror {
         let mut tree = Tree::parse(&listing);
         let contents = tree::contents(&git, &mut tree.files, &caps).map_err(|failure| failure.to_string())?;
         let name = Sha256::of(&contents).hex();
+        // What is in its place is damaged, or a link, or has other permissions.
+        let _ = std::fs::remove_file(self.content_path(&name));
         whole_file::write_bytes(&self.content_path(&name), &contents).map_err(|error| error.to_string())?;
         record.content = Some(name);
         record.commit = Some(commit.clone());
@@ -387,12 +393,11 @@ impl Mirror {
         }
     }
 
-    /// Whether the contents that a record names exist completely.
+    /// Whether the contents that a record names are what was fetched.
     fn has_content(&self, record: &FetchRecord) -> bool {
-        let end = record.files.iter().map(|file| file.offset + file.bytes).max().unwrap_or_default();
-        let metadata =
-            record.content.as_ref().and_then(|name| std::fs::metadata(self.content_path(name)).ok());
-        metadata.is_some_and(|metadata| metadata.len() >= end)
+        let Some(name) = &record.content else { return false };
+        let contents = bounded::read(&self.content_path(name), REPOSITORY_BYTES_MAX);
+        contents.is_ok_and(|contents| Sha256::of(&contents).hex() == *name)
     }
 
     /// Removes contents that belong neither to the served commit nor to the one before it, which a call that began

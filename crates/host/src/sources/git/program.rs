@@ -12,8 +12,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use camino::{Utf8Path, Utf8PathBuf};
-use rustix::process::{Pid, Signal, kill_process_group};
 use workrail_model::config::GitTransport;
+
+use crate::timed_run::end;
 
 /// Git's error output; only its end is shown.
 const STDERR_BYTES_MAX: usize = 64 * 1024;
@@ -212,14 +213,6 @@ fn watch(child: &mut Child, caps: &Caps) -> Result<ExitStatus, GitFailure> {
         }
         thread::sleep(GLANCE);
     }
-}
-
-fn end(child: &mut Child) {
-    // Not reaped yet, so the id still belongs to this group.
-    if let Some(group) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
-        let _ = kill_process_group(group, Signal::KILL);
-    }
-    let _ = child.wait();
 }
 
 /// Total size of the files in a folder; packs are all in one folder.
