@@ -14,12 +14,13 @@ use workrail_store_pg::{DatabaseAddress, PgStore};
 use workrail_testkit::bare_rows::{self, Rows, SegmentPosition, plans};
 use workrail_testkit::fixed::SeededEntropy;
 use workrail_testkit::postgres::{Cluster, ROLE};
+use workrail_testkit::proof;
 
 const APPENDS_EACH: usize = 40;
 const RATIO_MIN: f64 = 0.7;
 
 fn main() -> ExitCode {
-    let full = std::env::var("WORKRAIL_PROOF").is_ok_and(|proof| proof == "full");
+    let full = proof::is_full();
     let rounds = if full { 9 } else { 3 };
     let Some(cluster) = Cluster::start(&["max_connections=200"]) else { return ExitCode::SUCCESS };
     let mut worst = f64::INFINITY;

@@ -14,6 +14,7 @@ use workrail_ports::session_store::{Appended, LockedSession, SessionReader, Sess
 use workrail_store_pg::{DatabaseAddress, PgStore};
 use workrail_testkit::history::{History, PlanParts};
 use workrail_testkit::postgres::{Cluster, ROLE};
+use workrail_testkit::proof;
 
 use support::open;
 
@@ -22,11 +23,11 @@ const WRITERS: u64 = 4;
 const ACKS_BETWEEN: usize = 60;
 
 fn kills() -> usize {
-    if std::env::var("WORKRAIL_PROOF").is_ok_and(|proof| proof == "full") { 20 } else { 3 }
+    if proof::is_full() { 20 } else { 3 }
 }
 
 /// The results that one writer received.
-struct Told {
+struct WriterResult {
     session: SessionId,
     acknowledged: Vec<DedupeKey>,
     uncertain: usize,
@@ -50,20 +51,20 @@ fn append(store: &PgStore, parts: &PlanParts, uncertain: &mut usize) {
     }
 }
 
-fn write_until(stop: &AtomicBool, acks: &AtomicUsize, address: &DatabaseAddress, seed: u64) -> Told {
+fn write_until(stop: &AtomicBool, acks: &AtomicUsize, address: &DatabaseAddress, seed: u64) -> WriterResult {
     let store = open(address);
     let mut history = History::new(seed);
     let (session, root) = (history.session(), history.root());
-    let mut told = Told { session, acknowledged: Vec::new(), uncertain: 0 };
+    let mut result = WriterResult { session, acknowledged: Vec::new(), uncertain: 0 };
     let start = history.start();
     store.create(session).unwrap().append(start.plan()).unwrap();
     while !stop.load(Ordering::Relaxed) {
         let (parts, _) = history.checkpoint(root);
-        append(&store, &parts, &mut told.uncertain);
-        told.acknowledged.extend(parts.events.iter().map(|event| event.dedupe_key.clone()));
+        append(&store, &parts, &mut result.uncertain);
+        result.acknowledged.extend(parts.events.iter().map(|event| event.dedupe_key.clone()));
         acks.fetch_add(1, Ordering::Relaxed);
     }
-    told
+    result
 }
 
 #[test]
@@ -72,7 +73,7 @@ fn killing_postgres_under_load_loses_nothing_acknowledged() {
     let address = DatabaseAddress::parse(&cluster.address(&cluster.database(), ROLE, "here")).unwrap();
     drop(open(&address));
     let (stop, acks) = (AtomicBool::new(false), AtomicUsize::new(0));
-    let told: Vec<Told> = thread::scope(|scope| {
+    let results: Vec<WriterResult> = thread::scope(|scope| {
         let (stop, acks, address) = (&stop, &acks, &address);
         let writers: Vec<_> =
             (1..=WRITERS).map(|seed| scope.spawn(move || write_until(stop, acks, address, seed))).collect();
@@ -90,7 +91,7 @@ fn killing_postgres_under_load_loses_nothing_acknowledged() {
     });
     let store = open(&address);
     let (mut total, mut uncertain) = (0, 0);
-    for Told { session, acknowledged, uncertain: unsure } in told {
+    for WriterResult { session, acknowledged, uncertain: unsure } in results {
         let slice = store.read(session, None).unwrap();
         assert!(slice.health.is_healthy(), "{:?}", slice.health);
         let mut recorded: Vec<&DedupeKey> = slice.events.iter().map(|event| &event.dedupe_key).collect();

@@ -61,8 +61,10 @@ fn cut_before_the_commit_arrives_the_outcome_is_unknown_and_nothing_was_recorded
 
 #[test]
 fn cut_during_the_commit_the_same_plan_is_recorded_once() {
-    let Some((told, _)) = appended_over(Cut::DuringCommit) else { return };
+    let Some((told, again)) = appended_over(Cut::DuringCommit) else { return };
     assert!(matches!(told, StoreError::Uncertain(_)), "{told:?}");
+    // The server carries out a COMMIT that it received, although nobody waits for the answer.
+    assert_eq!(again, Appended::AlreadyRecorded);
 }
 
 #[test]

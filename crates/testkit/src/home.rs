@@ -20,8 +20,10 @@ use std::time::Duration;
 
 use serde_json::Value;
 use tempfile::TempDir;
+use workrail_model::shell;
 
-use crate::mcp_client::McpClient;
+use crate::git;
+use crate::mcp_client::{FailedStart, McpClient};
 
 /// The user and group `nobody` on every Linux.
 pub const NOBODY: u32 = 65_534;
@@ -390,6 +392,12 @@ impl Home {
         ran
     }
 
+    /// Runs git in a folder as this home's user, which must succeed, and returns what it printed. It sees no
+    /// configuration but the home's own.
+    pub fn git(&self, folder: &Path, words: &[&str]) -> String {
+        git::finished(git::command(&self.user_words(), &self.home(), folder, words), b"")
+    }
+
     /// The events of one kind in the log of a run, oldest first.
     pub fn events(&self, run: &str, kind: &str) -> Vec<Value> {
         let log = self.done(&["log", run, "--json"]).json();
@@ -417,9 +425,7 @@ impl Home {
     }
 
     fn at_a_terminal_with(&self, arguments: &[&str], redirections: &str) -> Child {
-        let quoted = |word: &str| format!("'{}'", word.replace('\'', r"'\''"));
         let program = self.program.to_str().expect("the program's path is UTF-8");
-        let words: Vec<String> = [program].iter().chain(arguments).map(|word| quoted(word)).collect();
         let mut whole = self.user_words();
         // No echo: it could come before or after the question.
         let script = ["script", "--quiet", "--return", "--echo", "never", "--command"];
@@ -427,7 +433,7 @@ impl Home {
         let options = ["env", "--default-signal=INT"].into_iter().chain(script);
         whole.extend(options.map(OsString::from));
         // `exec` replaces the shell, which would receive every Ctrl-C as well.
-        let line = format!("exec {}{redirections}", words.join(" "));
+        let line = format!("exec {}{redirections}", shell::line([program].iter().chain(arguments)));
         whole.extend([line, "/dev/null".to_owned()].map(OsString::from));
         let mut command = self.prepared(&whole);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -441,12 +447,12 @@ impl Home {
         McpClient::from_command(command).expect("the server starts")
     }
 
-    /// Starts a server and completes the handshake; the error says how it ended.
-    pub fn server(&self) -> Result<McpClient, String> {
+    /// Starts a server and completes the handshake.
+    pub fn server(&self) -> Result<McpClient, FailedStart> {
         self.server_in(&[])
     }
 
-    pub fn server_in(&self, wrapper: &[&str]) -> Result<McpClient, String> {
+    pub fn server_in(&self, wrapper: &[&str]) -> Result<McpClient, FailedStart> {
         let mut command = self.command_in(wrapper, &["mcp"]);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         McpClient::from_command(command)

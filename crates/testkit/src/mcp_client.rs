@@ -3,6 +3,7 @@
 //! It keeps the raw lines, so that tests can compare bytes and check that stdout carries JSON-RPC only.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus};
 use std::time::{Duration, Instant};
@@ -23,6 +24,34 @@ pub struct McpClient {
     notifications: Vec<Value>,
 }
 
+/// A server that ended instead of answering the handshake.
+#[derive(Clone, Debug)]
+pub struct FailedStart {
+    what: String,
+    /// `None` if a signal ended it.
+    code: Option<i32>,
+    /// Its stderr, if that was piped.
+    printed: String,
+}
+
+impl FailedStart {
+    /// Whether the server itself ended with one of the exit codes for an error and said why, without a panic.
+    pub fn is_refusal(&self) -> bool {
+        is_refusal(self.code, &self.printed)
+    }
+}
+
+impl fmt::Display for FailedStart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.what, self.printed)
+    }
+}
+
+/// See [`FailedStart::is_refusal`].
+pub fn is_refusal(code: Option<i32>, printed: &str) -> bool {
+    matches!(code, Some(1..=3)) && !printed.trim().is_empty() && !printed.contains("panicked at")
+}
+
 /// The result of one tool call.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolReply {
@@ -36,15 +65,18 @@ pub struct ToolReply {
 
 impl McpClient {
     /// Starts a server from a command with piped input and output, and completes the handshake.
-    pub fn from_command(mut command: Command) -> Result<Self, String> {
-        let mut child = command.spawn().map_err(|error| error.to_string())?;
+    pub fn from_command(mut command: Command) -> Result<Self, FailedStart> {
+        let mut child = command.spawn().expect("the program was built");
         let stdin = child.stdin.take();
         let stdout = BufReader::new(child.stdout.take().expect("stdout is piped"));
         let mut client =
             Self { child, stdin, stdout, next_id: 0, initialized: Value::Null, notifications: Vec::new() };
         match client.handshake() {
             Ok(()) => Ok(client),
-            Err(error) => Err(format!("{error}: {}", client.end().1)),
+            Err(what) => {
+                let (status, printed) = client.end();
+                Err(FailedStart { what, code: status.code(), printed })
+            }
         }
     }
 

@@ -16,6 +16,13 @@ pub fn part(html: &str, id: &str) -> String {
     text_of(own.split("</section>").next().unwrap_or_default())
 }
 
+/// The text of the page's first message to the user.
+pub fn alert(html: &str) -> Option<String> {
+    let (_, rest) = html.split_once(" role=\"alert\"")?;
+    let (_, own) = rest.split_once('>')?;
+    Some(text_of(own.split("</div>").next().unwrap_or_default()))
+}
+
 /// Elements that start a new line.
 const BLOCKS: [&str; 28] = [
     "p", "div", "h1", "h2", "h3", "h4", "ul", "ol", "li", "dl", "dt", "dd", "table", "tr", "section",
@@ -81,8 +88,10 @@ mod tests {
         let page = "<head><title>no</title></head><main id=\"main\"><h1>Now</h1><section id=\"needs\" data-part><p>A &lt;b&gt;, \
                     <em>truly</em></p><svg><text>B</text></svg><form method=\"post\" action=\"/run/a/approve\"><input \
                     type=\"hidden\" name=\"token\" value=\"t\"><input name=\"q\" value=\".\"><button>Approve</button></form>\
-                    </section></main><p>no</p>";
-        assert_eq!(words(page), "Now\nA <b>, truly\nB\nPOST /run/a/approve\nq=. [Approve]");
+                    </section><div class=\"banner\" role=\"alert\"><b>Not</b> yet.</div></main><p>no</p>";
+        assert_eq!(words(page), "Now\nA <b>, truly\nB\nPOST /run/a/approve\nq=. [Approve]\nNot yet.");
         assert_eq!(part(page, "needs"), "A <b>, truly\nB\nPOST /run/a/approve\nq=. [Approve]");
+        assert_eq!(alert(page).as_deref(), Some("Not yet."));
+        assert_eq!(alert("<p>no</p>"), None);
     }
 }

@@ -13,8 +13,11 @@ use tempfile::TempDir;
 
 /// The name that clients look for in the folder of a socket.
 const SOCKET: &str = ".s.PGSQL.5432";
-/// The message of a simple query `COMMIT`.
+/// The messages of the simple queries `COMMIT` and `ROLLBACK`.
 const COMMIT: &[u8] = b"Q\0\0\0\x0bCOMMIT\0";
+const ROLLBACK: &[u8] = b"Q\0\0\0\x0dROLLBACK\0";
+/// Part of the statement that appends to a session.
+const APPEND: &[u8] = b"workrail.append(";
 
 /// The last message of a client that closes its connection.
 const GOODBYE: &[u8] = b"X\0\0\0\x04";
@@ -27,7 +30,8 @@ const SABOTAGED: &[u8] = b"'synchronous_commit','off'";
 const VERSION_NUMBER: &str = "current_setting('server_version_num')::int4";
 const VERSION_TEXT: &str = "current_setting('server_version')";
 
-/// Where the connection is cut.
+/// Where the connection is cut. Only a transaction that appends to a session is cut at its COMMIT: a server also commits
+/// reads and its index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cut {
     /// At the client's next bytes, whatever they are.
@@ -139,6 +143,7 @@ fn serve(
         });
         let (mut from, mut to) = (client, server);
         let mut buffer = [0; 65536];
+        let mut appends = false;
         while let Ok(count @ 1..) = from.read(&mut buffer) {
             change(passed, &mut buffer[..count]);
             let bytes = &buffer[..count];
@@ -147,18 +152,24 @@ fn serve(
                 failover.lost.fetch_add(usize::from(bytes != GOODBYE), Ordering::SeqCst);
                 break;
             }
-            if let Some(how) = takes(armed, bytes) {
+            appends |= contains(bytes, APPEND);
+            if let Some(how) = takes(armed, bytes, appends) {
                 // Held to the end: no more answers reach the client.
                 let _no_answers = hold_answers.lock().expect("no holder of the lock panics");
                 carry_out(how, bytes, client, server);
                 break;
             }
+            appends &= !contains(bytes, COMMIT) && !contains(bytes, ROLLBACK);
             if to.write_all(bytes).is_err() {
                 break;
             }
         }
         cut(client, server);
     });
+}
+
+fn contains(bytes: &[u8], part: &[u8]) -> bool {
+    bytes.windows(part.len()).any(|window| window == part)
 }
 
 fn change(how: Bytes, bytes: &mut [u8]) {
@@ -180,10 +191,10 @@ fn replace(bytes: &mut [u8], from: &[u8], to: &[u8]) {
     }
 }
 
-/// The cut that applies to these bytes; each is carried out once.
-fn takes(armed: &Mutex<Option<Cut>>, bytes: &[u8]) -> Option<Cut> {
+/// The cut that applies to these bytes of a transaction that appends or not; each is carried out once.
+fn takes(armed: &Mutex<Option<Cut>>, bytes: &[u8], appends: bool) -> Option<Cut> {
     let mut armed = armed.lock().expect("no holder of the lock panics");
-    let commits = bytes.windows(COMMIT.len()).any(|window| window == COMMIT);
+    let commits = appends && contains(bytes, COMMIT);
     match *armed {
         Some(Cut::BeforeStatement) => armed.take(),
         Some(Cut::BeforeCommit | Cut::DuringCommit | Cut::AfterCommit) if commits => armed.take(),

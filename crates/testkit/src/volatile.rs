@@ -5,8 +5,8 @@ use workrail_core::label::RunLabel;
 use crate::home::Home;
 
 /// Regular expressions and what replaces their matches. The order matters: longer forms come first.
-pub const PATTERNS: [(&str, &str); 20] = [
-    (r"\b(st|ack|chk)\.v\d\.(\[[^\]]+\]|[^.\s]+)\.[0-9a-z]{20,}", "[$1 token]"),
+pub const PATTERNS: [(&str, &str); 21] = [
+    (r"\b(st|ack|chk|ses)\.v\d\.(\[[^\]]+\]|[^.\s]+)\.[0-9a-z]{20,}", "[$1 token]"),
     (r"sha256:[0-9a-f]{64}", "[sha256]"),
     (r"\b[0-9a-f]{64}\b", "[digest]"),
     (r"\b(session|run|node)_[0-9a-z]{9,}", "[$1]"),
@@ -18,6 +18,7 @@ pub const PATTERNS: [(&str, &str); 20] = [
     (r"\b\d+(\.\d+)? (bytes|B|KB|MB|KiB|MiB|GiB)\b", "[size]"),
     (r#""(\w*[bB]ytes|pid|elapsedMs)": \d+"#, "\"$1\": 0"),
     (r"\(([0-9a-f]{7,40})\)", "([commit])"),
+    (r"\((bundled, [\d.]+), [0-9a-f]{8}\)", "($1, [hash])"),
     (r"\b[0-9a-f]{16}\b", "[fingerprint]"),
     // A backup is named after the path of its file.
     (r"(/backups/[\w.-]+)-[0-9a-f]{12}\b", "$1-[path]"),

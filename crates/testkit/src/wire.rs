@@ -5,6 +5,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+use std::thread::JoinHandle;
 
 use serde_json::{Value, json};
 
@@ -92,6 +93,13 @@ impl Piped {
     }
 }
 
+/// The address in the line that says where a server listens.
+fn listening_address(line: &str) -> Option<&str> {
+    let rest =
+        line.strip_prefix("listening on http://").or_else(|| line.strip_prefix("listening on https://"))?;
+    rest.strip_suffix("/mcp\n")
+}
+
 /// A server on a loopback port.
 #[derive(Debug)]
 pub struct Http {
@@ -140,12 +148,28 @@ impl Http {
         let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stderr.take().unwrap()).read_line(&mut line).unwrap();
-        let address = line
-            .strip_prefix("listening on http://")
-            .or_else(|| line.strip_prefix("listening on https://"))
-            .and_then(|rest| rest.strip_suffix("/mcp\n"))
-            .unwrap_or_else(|| panic!("{line}"));
-        Self { address: address.to_owned(), child, authorization: String::new() }
+        let address = listening_address(&line).unwrap_or_else(|| panic!("{line}")).to_owned();
+        Self { address, child, authorization: String::new() }
+    }
+
+    /// The same for a server whose log is read; the thread ends with the server and returns the whole log.
+    pub fn of_command_with_log(command: &mut Command) -> (Self, JoinHandle<String>) {
+        let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+        let mut stderr = BufReader::new(child.stderr.take().unwrap());
+        let mut log = String::new();
+        let mut last_line = 0;
+        let address = loop {
+            assert!(stderr.read_line(&mut log).unwrap() > 0, "the server ended: {log}");
+            if let Some(address) = listening_address(&log[last_line..]) {
+                break address.to_owned();
+            }
+            last_line = log.len();
+        };
+        let rest = std::thread::spawn(move || {
+            stderr.read_to_string(&mut log).unwrap();
+            log
+        });
+        (Self { address, child, authorization: String::new() }, rest)
     }
 
     /// One exchange on its own connection.

@@ -128,6 +128,10 @@ impl<F: FileSystem> FileSystem for Monitored<F> {
         self.inner.read(path, offset, max)
     }
 
+    fn read_part(&self, path: &RelPath, offset: u64, max: usize) -> Result<Vec<u8>, FsError> {
+        self.inner.read_part(path, offset, max)
+    }
+
     fn list(&self, path: &RelPath) -> Result<Vec<DirEntry>, FsError> {
         self.inner.list(path)
     }
