@@ -1,13 +1,15 @@
 //! What a new process costs in a large store, and in a long session (G18, G23).
 //!
 //! Prints a table and fails above the targets. Over many sessions, `resume_session`, `session list` with and without
-//! `--all`, and `show` and `report` by label take at most 10 times what `ls -U -s` of the sessions folder takes. The first rehydrate of a
+//! `--all`, and `show` and `report` by label take at most 10 times what `ls -U -s` of the sessions folder takes. A start is measured with
+//! and without an idempotency key, in a new process and in one that has started runs before. The first rehydrate of a
 //! run with 5,000 completed steps takes at most 3 times that of one with 50.
 //!
 //! `WORKRAIL_PROOF=full` measures 20,000 sessions and 5,000 steps; without it a sample of both, whose ratios are
 //! printed but not checked, because starting a process dominates them.
 #![expect(clippy::print_stdout, reason = "a benchmark reports")]
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
@@ -18,6 +20,7 @@ use workrail_core::label::RunLabel;
 use workrail_model::digest::Sha256;
 use workrail_testkit::home::Home;
 use workrail_testkit::large_store::SessionTemplate;
+use workrail_testkit::proof;
 
 /// The program of this build, or another one that `WORKRAIL_TEST_PROGRAM` names.
 fn program() -> PathBuf {
@@ -33,7 +36,7 @@ const FEW_STEPS: usize = 50;
 const UNUSED_FILES_PER_SESSION: u64 = 9;
 
 fn main() -> ExitCode {
-    let full = std::env::var("WORKRAIL_PROOF").is_ok_and(|proof| proof == "full");
+    let full = proof::is_full();
     let (sessions, steps) = if full { (20_000, 5_000) } else { (1_000, 500) };
     let large = large_store(sessions);
     let long = long_session(steps);
@@ -138,10 +141,43 @@ fn large_store(sessions: u64) -> f64 {
         worst = worst.max(ratio);
         println!("{name:<28} {taken:>10.1?}  {ratio:>6.1} times (at most {LISTING_RATIO_MAX})");
     }
+    starts(&home);
     println!("{:<28} {:>10.1?}", "doctor", timed(&mut home.command(&["doctor"])));
     println!("{:<28} {:>10.1?}", "store verify", timed(&mut home.command(&["store", "verify"])));
     sweep(&home, sessions * UNUSED_FILES_PER_SESSION);
     worst
+}
+
+/// The first start of a process, and a later one, with and without a key.
+fn starts(home: &Home) {
+    let next_key = Cell::new(0);
+    let start = |is_keyed: bool, starts: usize| {
+        let mut call = json!({ "workflowId": "bench.flow", "goal": "Measure a start" });
+        let mut client = home.client();
+        let mut last = Duration::ZERO;
+        for _ in 0..starts {
+            if is_keyed {
+                next_key.set(next_key.get() + 1);
+                call["idempotencyKey"] = json!(format!("key-{}", next_key.get()));
+            }
+            let begin = Instant::now();
+            let started = client.call("start_workflow", call.clone());
+            last = begin.elapsed();
+            assert!(!started.is_error, "{}", started.text);
+        }
+        client.close();
+        last
+    };
+    let measures: [Measure<'_>; 4] = [
+        Box::new(|| start(false, 1)),
+        Box::new(|| start(true, 1)),
+        Box::new(|| start(false, 2)),
+        Box::new(|| start(true, 2)),
+    ];
+    let names = ["first start", "first start with a key", "a later start", "a later start with a key"];
+    for (name, taken) in names.into_iter().zip(middles(&measures)) {
+        println!("{name:<28} {taken:>10.1?}");
+    }
 }
 
 /// Removes content that no session needs, compared with `rm` of as many files.

@@ -4,7 +4,6 @@ use std::process::{Command, ExitCode};
 
 use clap::Subcommand;
 use serde_json::{Value as Json, json};
-use workrail_engine::disk_error;
 use workrail_host::config::{self, ConfigPath, variable};
 use workrail_model::approval::RequiredProof;
 use workrail_model::config::{Applies, Key, SettingDifference, SettingValue, Settings, differences};
@@ -105,10 +104,10 @@ pub(crate) struct OutdatedServer {
     pub(crate) differences: Vec<SettingDifference>,
 }
 
-/// Running servers whose settings differ from the current ones.
+/// Running servers whose settings differ from the current ones. They are only named: whether their records can be read
+/// decides nothing.
 pub(crate) fn outdated_servers(desired: &Settings) -> Result<Vec<OutdatedServer>, Failure> {
-    let running =
-        wiring::read_only_directory(&settings::fresh()?)?.servers().map_err(|error| disk_error(&error))?;
+    let running = wiring::read_only_directory(&settings::fresh()?)?.servers().unwrap_or_default();
     let compared = running.into_iter().map(|server| {
         let differences = differences(desired, &server.settings);
         OutdatedServer { server, differences }

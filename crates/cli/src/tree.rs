@@ -3,6 +3,7 @@
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Command, CommandFactory};
 use workrail_core::label::{RunLabel, normalised};
+use workrail_model::shell;
 
 struct CommandGroup {
     heading: &'static str,
@@ -134,11 +135,7 @@ fn suggest(error: &mut clap::Error, commands: &[String]) {
 /// What was typed after a word, to be pasted after another command.
 fn arguments_after(typed: &[String], word: &str) -> String {
     let after = typed.iter().skip_while(|other| *other != word).skip(1);
-    let quoted = |word: &String| match word.contains(|c: char| c.is_whitespace() || "\"'$`\\".contains(c)) {
-        true => format!(" '{}'", word.replace('\'', r"'\''")),
-        false => format!(" {word}"),
-    };
-    after.map(quoted).collect()
+    after.map(|word| format!(" {}", shell::quoted(word))).collect()
 }
 
 /// The commands that a wrong word may mean: one of the same name in another group, or else the usual guess.

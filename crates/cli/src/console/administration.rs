@@ -21,6 +21,7 @@ use workrail_model::config::{Key, SYNC_HOURS_DEFAULT, Settings};
 use workrail_model::digest::Sha256;
 use workrail_model::discovery::Precedence;
 use workrail_model::name::WorkflowId;
+use workrail_model::shell;
 use workrail_model::time::Timestamp;
 use workrail_ports::workflow_source::{CandidateFile, WorkflowSource as _};
 
@@ -29,7 +30,7 @@ use crate::config::{change, needs_a_terminal};
 use crate::doctor;
 use crate::install as clients;
 use crate::settings;
-use crate::trust::{CheckSubject, Offers, in_shell, revoked};
+use crate::trust::{CheckSubject, Offers, revoked};
 use crate::workflows::author;
 use crate::workflows::sources::{self, NewGit};
 
@@ -188,7 +189,7 @@ impl Administration for ConsoleEnvironment {
             workflow: offer.workflow_id.to_string(),
             workflow_hash: offer.command.workflow_hash.to_string(),
             check: offer.command.check.to_string(),
-            command: in_shell(&offer.command.argv),
+            command: shell::line(&offer.command.argv),
             program: offer.command.program.to_string(),
             folder: offers.folder(offer),
             is_trusted: offer.is_trusted,
@@ -197,7 +198,7 @@ impl Administration for ConsoleEnvironment {
             (workflow.to_string(), check.to_string(), not_run(*why).to_owned())
         });
         let others = offers.others.iter().map(|other| {
-            (other.workflow_id.to_string(), other.command.check.to_string(), in_shell(&other.command.argv))
+            (other.workflow_id.to_string(), other.command.check.to_string(), shell::line(&other.command.argv))
         });
         Ok(ChecksInfo {
             others: others.collect(),

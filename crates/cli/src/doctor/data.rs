@@ -58,6 +58,7 @@ pub(super) fn check(findings: &mut DoctorFindings) {
                 );
             }
             keys(findings, &opened, &root);
+            access_tokens(findings, &opened);
             passkeys(findings, &opened);
             sessions(findings, &opened);
             pending(findings, &opened);
@@ -141,6 +142,17 @@ fn http_secret(findings: &mut DoctorFindings, opened: &Opened) {
     if let Err(error) = opened.store.machine().http_secret() {
         let what = format!("the HTTP secret in the folder `keys` cannot be used: {error}");
         findings.problem(DATA, what, "workrail store keys http-secret --new, then set up HTTP clients again");
+    }
+}
+
+/// Only a team has any, so nothing is said about usable ones, nor about those that the fix of the keys helps as well.
+fn access_tokens(findings: &mut DoctorFindings, opened: &Opened) {
+    let keys = opened.engine.keys().err();
+    if let Err(error) = opened.engine.access_tokens()
+        && keys.is_none_or(|keys| keys.suggestion_for_a_person() != error.suggestion_for_a_person())
+    {
+        let fix = error.suggestion_for_a_person().to_owned();
+        findings.problem(part(opened), error.message, fix);
     }
 }
 
@@ -311,7 +323,10 @@ fn pending(findings: &mut DoctorFindings, opened: &Opened) {
                 "{}: one completed write ({} events) waits to be rolled forward",
                 write.session, write.events
             ),
-            format!("nothing; the next call on it does so, or workrail store repair {}", write.session),
+            format!(
+                "nothing to do: the next call on the session rolls it forward, as does workrail store repair {}",
+                write.session
+            ),
         );
     }
     for obstacle in opened.store.obstacles() {

@@ -232,7 +232,9 @@ fn workflows(findings: &mut DoctorFindings) {
     for mirror in sources.mirrors() {
         let mirror_state = mirror.state();
         // Other problems of a source are listed with the unusable files.
-        if let (SourceState::Stale, Some(problem)) = (mirror_state.state, mirror_state.problem) {
+        if let (SourceState::Stale | SourceState::Unreadable, Some(problem)) =
+            (mirror_state.state, mirror_state.problem)
+        {
             findings.warning(
                 WORKFLOWS,
                 format!("{}: {problem}", mirror.name),

@@ -91,7 +91,12 @@ fn print_candidate(number: usize, candidate: &Candidate) {
     });
     let at = candidate.last_worked_on.as_deref().and_then(|at| Timestamp::parse(at).ok());
     let last = at.map(|at| times::when(&at, &SystemClock.now()));
-    let facts = [("goal", &candidate.goal), ("step", &step), ("last used", &last)];
+    let facts = [
+        ("goal", &candidate.goal),
+        ("step", &step),
+        ("last used", &last),
+        ("worked on by", &candidate.last_actor),
+    ];
     for (what, text) in facts {
         if let Some(text) = text {
             output::line(&format!("   {what}: {}", one_line(text)));

@@ -11,6 +11,8 @@ use workrail_core::bundle::KeyPatterns;
 use workrail_engine::{ExportFailure, Exported, ImportMode, Imported, RunSummary};
 use workrail_model::bundle::{Redaction, Salvage};
 use workrail_model::config::Key;
+use workrail_model::reply::NextCall;
+use workrail_model::tool::ToolName;
 
 use crate::outcome::{self, EXIT_CODES, Failure, Format};
 use crate::output::{self, ProgressDisplay, Tone};
@@ -317,8 +319,9 @@ fn print_imported(imported: &Imported, mode: ImportMode) {
     }
     show_warnings(imported.salvage.as_ref(), imported.redaction.as_ref());
     if let (Some(run), true) = (imported.runs.first(), mode != ImportMode::CheckOnly) {
-        let text =
-            format!("To continue, tell the agent: call resume_session with {{\"run\": \"{}\"}}", run.label);
+        let call = NextCall::new(ToolName::ResumeSession, [("run", Value::from(run.label.as_str()))]);
+        let arguments = call.arguments_text();
+        let text = format!("To continue, tell the agent: call {} with {arguments}", call.tool);
         output::toned(Tone::Quiet, &text);
     }
 }

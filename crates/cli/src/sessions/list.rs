@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use clap::{Args, ValueEnum};
-use serde_json::Value;
+use serde::Serialize;
 use workrail_core::label::RunLabel;
-use workrail_core::overview::{ListLength, ListQuery, RowFilter, RunRow, SessionsList, Stage};
+use workrail_core::overview::{DamagedRow, ListLength, ListQuery, RowFilter, RunRow, SessionsList, Stage};
 use workrail_core::report::words::one_line;
 use workrail_host::clock::SystemClock;
 use workrail_host::local_time::start_of_day_ms;
@@ -104,7 +104,7 @@ pub(super) fn run(arguments: &ListRunsArguments) -> Result<(), Failure> {
     drop(progress);
     let kept = engine.kept_sessions(list.runs.iter().map(|row| row.session_id));
     if arguments.json {
-        output::json(&with_kept(runs::value(&list)?, &kept, &list));
+        output::json(&runs::value(&document(&list, &kept))?);
         return Ok(());
     }
     print(&list, &kept, &wanted, &now);
@@ -144,14 +144,29 @@ fn since_ms(text: &str, now: &Timestamp) -> Result<i64, Failure> {
     })
 }
 
-/// Adds to each row whether its session is kept.
-fn with_kept(mut document: Value, kept: &BTreeSet<SessionId>, list: &SessionsList) -> Value {
-    if let Some(rows) = document["runs"].as_array_mut() {
-        for (row, run) in rows.iter_mut().zip(&list.runs) {
-            row["isKept"] = Value::from(kept.contains(&run.session_id));
-        }
-    }
-    document
+/// The list as JSON, with whether the session of each run is kept.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ListDocument<'a> {
+    runs: Vec<ListedRun<'a>>,
+    damaged: &'a [DamagedRow],
+    sessions: u64,
+    left_out: u64,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ListedRun<'a> {
+    #[serde(flatten)]
+    row: &'a RunRow,
+    is_kept: bool,
+}
+
+fn document<'a>(list: &'a SessionsList, kept: &BTreeSet<SessionId>) -> ListDocument<'a> {
+    let SessionsList { runs, damaged, sessions, left_out } = list;
+    let listed = |row: &'a RunRow| ListedRun { row, is_kept: kept.contains(&row.session_id) };
+    let runs = runs.iter().map(listed).collect();
+    ListDocument { runs, damaged, sessions: *sessions, left_out: *left_out }
 }
 
 fn print(list: &SessionsList, kept: &BTreeSet<SessionId>, wanted: &ListQuery, now: &Timestamp) {

@@ -16,7 +16,7 @@ use workrail_model::id::SessionId;
 use workrail_model::retention::Ttl;
 
 use super::retention::show;
-use super::searched::{PIECE_BYTES, SearchedStore, TextMatch};
+use super::searched::{PIECE_BYTES, SearchOutcome, SearchedStore, TextMatch};
 use crate::confirm::{self, UserConfirmation};
 use crate::name;
 use crate::outcome::{self, EXIT_CODES, Failure, Format};
@@ -94,18 +94,10 @@ fn purged(arguments: &PurgeArguments, format: Format) -> Result<(), Failure> {
     // The session is already replaced, so a later failure also reports the name of the copy. No session is this old:
     // only unreferenced content is removed.
     let cleaned = engine.clean_up(Ttl::of_days(365_000), ApplyMode::Real, &mut |_, _| {});
-    let uncached = searched.remove_caches(&purge);
+    searched.remove_caches(&purge);
     let left = searched.everywhere(&purge);
-    let found = left.as_deref().unwrap_or_default();
     let store_kind = wiring::store_kind()?;
-    print_result(
-        format,
-        store_kind,
-        old,
-        &new,
-        left.as_ref().ok().map(Vec::as_slice),
-        &others(found, &engine),
-    );
+    print_result(format, store_kind, old, &new, &left, &others(&left.matches, &engine));
     let unswept = match &cleaned {
         Ok(cleaned) => cleaned.stopped.as_ref().or(cleaned.safe_mode.as_ref()),
         Err(error) => Some(&**error),
@@ -116,8 +108,7 @@ fn purged(arguments: &PurgeArguments, format: Format) -> Result<(), Failure> {
             refused.message
         ));
     }
-    uncached?;
-    if left?.is_empty() { Ok(()) } else { Err(Failure::Problems) }
+    if left.is_clean() { Ok(()) } else { Err(Failure::Problems) }
 }
 
 /// Replaces the session with the copy, unless an agent wrote to it since it was copied.
@@ -233,17 +224,17 @@ fn print_result(
     store_kind: StoreKind,
     old: SessionId,
     new: &Imported,
-    left: Option<&[TextMatch]>,
+    left: &SearchOutcome,
     others: &[(SessionId, Vec<String>)],
 ) {
     let runs: Vec<&str> = new.runs.iter().map(|run| run.label.as_str()).collect();
     if format == Format::Json {
-        let left: Option<Vec<&str>> = left.map(|left| left.iter().map(|holder| &*holder.location).collect());
+        let holders: Vec<&str> = left.matches.iter().map(|holder| &*holder.location).collect();
         let others: Vec<_> =
             others.iter().map(|(session, runs)| json!({ "sessionId": session, "runs": runs })).collect();
         output::json(&json!({
-            "removedSessionId": old, "sessionId": new.session, "runs": runs, "filesThatStillHoldIt": left,
-            "otherSessions": others,
+            "removedSessionId": old, "sessionId": new.session, "runs": runs, "filesThatStillHoldIt": holders,
+            "notSearched": left.unsearched, "otherSessions": others,
         }));
         return;
     }
@@ -251,23 +242,23 @@ fn print_result(
         Tone::Good,
         &format!("Removed the text. The session is now {}: {}.", new.session, runs.join(", ")),
     );
-    match left {
-        None => {
-            let what = format!("Could not check whether other {} contain the text.", store_kind.pieces());
-            output::toned(Tone::Warning, &what);
-        }
-        Some([]) => {
+    for problem in &left.unsearched {
+        output::toned(Tone::Warning, problem);
+    }
+    match left.matches.as_slice() {
+        [] if !left.unsearched.is_empty() => {}
+        [] => {
             let what = match store_kind {
                 StoreKind::Directory => "No file in the data directory contains the text any more.",
                 StoreKind::Database => "No row in the database contains the text any more.",
             };
             output::line(what);
         }
-        Some(left) => {
+        holders => {
             let what =
                 format!("These {} of {} still contain the text:", store_kind.pieces(), store_kind.name());
             output::toned(Tone::Warning, &what);
-            left.iter().for_each(|holder| output::line(&format!("  {}", holder.location)));
+            holders.iter().for_each(|holder| output::line(&format!("  {}", holder.location)));
         }
     }
     for (session, runs) in others {

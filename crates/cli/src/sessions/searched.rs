@@ -1,7 +1,7 @@
 //! Searches for a purged text: in every file of a data directory, or every row of a tenant (G85).
 
 use std::fs::File;
-use std::io::Read as _;
+use std::io::{ErrorKind, Read as _};
 
 use camino::{Utf8Path, Utf8PathBuf};
 use workrail_core::bundle::Purge;
@@ -22,6 +22,31 @@ pub(super) struct TextMatch {
     pub(super) location: String,
     /// The session that it belongs to.
     pub(super) session: Option<SessionId>,
+}
+
+/// What contains the text, and what could not be searched.
+#[derive(Debug, Default)]
+pub(super) struct SearchOutcome {
+    pub(super) matches: Vec<TextMatch>,
+    /// One sentence each.
+    pub(super) unsearched: Vec<String>,
+}
+
+impl SearchOutcome {
+    /// The matches, if everything was searched.
+    fn complete(self) -> Result<Vec<TextMatch>, Failure> {
+        match self.unsearched.into_iter().next() {
+            Some(problem) => Err(Failure::Environment(format!(
+                "{problem}. Nothing was changed. Remove the cause, then run the command again."
+            ))),
+            None => Ok(self.matches),
+        }
+    }
+
+    /// Whether everything was searched and nothing contains the text.
+    pub(super) fn is_clean(&self) -> bool {
+        self.matches.is_empty() && self.unsearched.is_empty()
+    }
 }
 
 #[derive(Debug)]
@@ -47,9 +72,10 @@ impl<'a> SearchedStore<'a> {
             Self::Directory(root) => files(&root.join("sessions").join(session.to_string()), root, purge),
             Self::Database(store) => rows(store, Some(session), purge),
         }
+        .complete()
     }
 
-    pub(super) fn everywhere(&self, purge: &Purge) -> Result<Vec<TextMatch>, Failure> {
+    pub(super) fn everywhere(&self, purge: &Purge) -> SearchOutcome {
         match self {
             Self::Directory(root) => files(root, root, purge),
             Self::Database(store) => rows(store, None, purge),
@@ -57,72 +83,76 @@ impl<'a> SearchedStore<'a> {
     }
 
     /// Indexes and caches quote goals and titles. They are rebuilt if missing (G18). In a database they are removed
-    /// with their session.
-    pub(super) fn remove_caches(&self, purge: &Purge) -> Result<(), Failure> {
-        let Self::Directory(root) = self else { return Ok(()) };
-        for path in holding(&root.join("cache"), purge)? {
-            match std::fs::remove_file(&path) {
-                // A server drops an index that has a deleted session.
-                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-                removed => removed.map_err(|error| unreadable(&path, &error))?,
-            }
+    /// with their session. What cannot be removed is found by the next search.
+    pub(super) fn remove_caches(&self, purge: &Purge) {
+        let Self::Directory(root) = self else { return };
+        for cache in files(&root.join("cache"), root, purge).matches {
+            let _ = std::fs::remove_file(cache.location);
         }
-        Ok(())
     }
 }
 
-fn rows(store: &PgStore, session: Option<SessionId>, purge: &Purge) -> Result<Vec<TextMatch>, Failure> {
-    let found = store.rows_with(session, &|bytes| purge.is_in(bytes));
-    let found =
-        found.map_err(|error| Failure::Environment(format!("The rows cannot be searched: {error}")))?;
-    Ok(found.into_iter().map(|row| TextMatch { location: row.location, session: row.session }).collect())
+fn rows(store: &PgStore, session: Option<SessionId>, purge: &Purge) -> SearchOutcome {
+    match store.rows_with(session, &|bytes| purge.is_in(bytes)) {
+        Ok(rows) => {
+            let matches = rows.into_iter();
+            let matches = matches.map(|row| TextMatch { location: row.location, session: row.session });
+            SearchOutcome { matches: matches.collect(), unsearched: Vec::new() }
+        }
+        Err(error) => SearchOutcome {
+            matches: Vec::new(),
+            unsearched: vec![format!("The rows cannot be searched: {error}")],
+        },
+    }
 }
 
-fn files(folder: &Utf8Path, root: &Utf8Path, purge: &Purge) -> Result<Vec<TextMatch>, Failure> {
+/// Searches every file beneath a folder.
+fn files(folder: &Utf8Path, root: &Utf8Path, purge: &Purge) -> SearchOutcome {
     let sessions = root.join("sessions");
     let session_of = |path: &Utf8Path| {
         let name = path.strip_prefix(&sessions).ok()?.components().next()?;
         SessionId::parse(name.as_str()).ok()
     };
-    let found = holding(folder, purge)?.into_iter();
-    Ok(found.map(|path| TextMatch { session: session_of(&path), location: path.into_string() }).collect())
-}
-
-/// Every file beneath a folder that contains the text.
-fn holding(folder: &Utf8Path, purge: &Purge) -> Result<Vec<Utf8PathBuf>, Failure> {
-    let mut found = Vec::new();
+    let mut outcome = SearchOutcome::default();
     let mut open = vec![folder.to_owned()];
     while let Some(folder) = open.pop() {
         let entries = match folder.read_dir_utf8() {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
-            entries => entries.map_err(|error| unreadable(&folder, &error))?,
+            Err(error) if error.kind() == ErrorKind::NotFound => continue,
+            Err(error) => {
+                outcome.unsearched.push(unreadable(&folder, &error));
+                continue;
+            }
+            Ok(entries) => entries,
         };
         for entry in entries {
-            let entry = entry.map_err(|error| unreadable(&folder, &error))?;
-            let kind = entry.file_type().map_err(|error| unreadable(entry.path(), &error))?;
-            if kind.is_dir() {
-                open.push(entry.path().to_owned());
-            } else if kind.is_file() && holds(entry.path(), purge)? {
-                found.push(entry.path().to_owned());
+            match entry.and_then(|entry| Ok((entry.file_type()?, entry.into_path()))) {
+                Ok((kind, path)) if kind.is_dir() => open.push(path),
+                Ok((kind, path)) if kind.is_file() => match holds(&path, purge) {
+                    Ok(true) => outcome
+                        .matches
+                        .push(TextMatch { session: session_of(&path), location: path.into_string() }),
+                    Ok(false) => {}
+                    Err(error) => outcome.unsearched.push(unreadable(&path, &error)),
+                },
+                Ok(_) => {}
+                Err(error) => outcome.unsearched.push(unreadable(&folder, &error)),
             }
         }
     }
-    found.sort_unstable();
-    Ok(found)
+    outcome.matches.sort_unstable_by(|left, right| left.location.cmp(&right.location));
+    outcome.unsearched.sort_unstable();
+    outcome
 }
 
-fn holds(path: &Utf8Path, purge: &Purge) -> Result<bool, Failure> {
+fn holds(path: &Utf8Path, purge: &Purge) -> std::io::Result<bool> {
     let mut file = match File::open(path) {
         // A server may end, or clean up, meanwhile.
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
-        file => file.map_err(|error| unreadable(path, &error))?,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
+        file => file?,
     };
     let mut piece = Vec::new();
     loop {
-        let read = (&mut file)
-            .take(PIECE_BYTES as u64)
-            .read_to_end(&mut piece)
-            .map_err(|error| unreadable(path, &error))?;
+        let read = (&mut file).take(PIECE_BYTES as u64).read_to_end(&mut piece)?;
         if purge.is_in(&piece) {
             return Ok(true);
         }
@@ -135,6 +165,6 @@ fn holds(path: &Utf8Path, purge: &Purge) -> Result<bool, Failure> {
     }
 }
 
-fn unreadable(path: &Utf8Path, error: &std::io::Error) -> Failure {
-    Failure::Environment(format!("`{path}` cannot be searched: {error}"))
+fn unreadable(path: &Utf8Path, error: &std::io::Error) -> String {
+    format!("`{path}` cannot be searched: {error}")
 }

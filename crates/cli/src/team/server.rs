@@ -13,10 +13,11 @@ use workrail_engine::{AccessRefusal, AppendCounts, NotReady};
 use workrail_host::clock::SystemClock;
 use workrail_host::tls_files::TlsFiles;
 use workrail_mcp::metrics::{Metrics, PoolNumbers, StoreNumbers};
-use workrail_mcp::team::{self, CallerError, MemberDirectory};
+use workrail_mcp::team::{self, CallerError, MemberDirectory, ProbeFailure};
 use workrail_mcp::tls::{CertificateFiles, Pem, Tls};
 use workrail_model::approval::{ApprovalChannel, ApprovalOrigin, Descent};
 use workrail_model::config::Settings;
+use workrail_model::error::ErrorCode;
 use workrail_model::keyring::HttpSecret;
 use workrail_model::loopback::ListenerNames;
 use workrail_model::public_url::{PublicUrl, Scheme};
@@ -243,23 +244,30 @@ struct TeamMembers {
     logged_problem: Mutex<Option<NotReady>>,
 }
 
-/// Whether the store answered that the caller is unknown, rather than not at all.
-fn is_invalid_token(refusal: &AccessRefusal) -> bool {
+/// What a caller learns of a refusal.
+fn caller_error(refusal: &AccessRefusal) -> CallerError {
     // Logged here, because the answer to the caller does not say what is wrong.
     match refusal {
         AccessRefusal::Unknown | AccessRefusal::Expired | AccessRefusal::Revoked => {
             tracing::info!(?refusal, "a token was refused");
-            true
+            CallerError::InvalidToken
         }
         AccessRefusal::Store(error) => {
             tracing::warn!(code = error.code.as_str(), "the owner of a token could not be determined");
-            false
+            match error.code == ErrorCode::StoreAccessTokensUnusable {
+                true => CallerError::TokensUnusable,
+                false => CallerError::Unavailable,
+            }
         }
     }
 }
 
 fn not_logged_in(refusal: &AccessRefusal) -> NotLoggedIn {
-    if is_invalid_token(refusal) { NotLoggedIn::InvalidLogin } else { NotLoggedIn::Unavailable }
+    match caller_error(refusal) {
+        CallerError::InvalidToken => NotLoggedIn::InvalidLogin,
+        CallerError::Unavailable => NotLoggedIn::Unavailable,
+        CallerError::TokensUnusable => NotLoggedIn::TokensUnusable,
+    }
 }
 
 impl Logins for TeamMembers {
@@ -313,13 +321,10 @@ impl Environment for TeamEnvironment {
 
 impl MemberDirectory for TeamMembers {
     fn caller(&self, token: &str) -> Result<Caller, CallerError> {
-        self.engine.authenticate(token).map_err(|refusal| match is_invalid_token(&refusal) {
-            true => CallerError::InvalidToken,
-            false => CallerError::Unavailable,
-        })
+        self.engine.authenticate(token).map_err(|refusal| caller_error(&refusal))
     }
 
-    fn readiness(&self) -> Result<(), team::NotReady> {
+    fn readiness(&self) -> Result<(), ProbeFailure> {
         let found = self.engine.readiness();
         let mut logged = self.logged_problem.lock().unwrap_or_else(PoisonError::into_inner);
         // Probes come every few seconds: a lasting problem is logged once.
@@ -328,12 +333,16 @@ impl MemberDirectory for TeamMembers {
                 Ok(()) => tracing::info!("the store answers again"),
                 Err(NotReady::Store(cause)) => tracing::error!(cause, "the store does not answer"),
                 Err(NotReady::Keys(cause)) => tracing::error!(cause, "the keyring cannot be used"),
+                Err(NotReady::AccessTokens(cause)) => {
+                    tracing::error!(cause, "the access tokens cannot be used");
+                }
             }
             *logged = found.clone().err();
         }
         found.map_err(|problem| match problem {
-            NotReady::Store(_) => team::NotReady::Store,
-            NotReady::Keys(_) => team::NotReady::Keys,
+            NotReady::Store(_) => ProbeFailure::Store,
+            NotReady::Keys(_) => ProbeFailure::Keys,
+            NotReady::AccessTokens(_) => ProbeFailure::AccessTokens,
         })
     }
 

@@ -12,6 +12,7 @@ use workrail_host::checks::{
     CHECKS_FILE, ProposeError, ShowOnly, TrustFile, TrustedCommand, proposed, write_proposed,
 };
 use workrail_model::name::WorkflowId;
+use workrail_model::shell;
 
 use crate::outcome::{self, EXIT_CODES, Failure, Format};
 use crate::output::{self, Tone};
@@ -166,7 +167,7 @@ fn show(offers: &Offers) {
             workflow = Some(&offer.workflow_id);
         }
         let known = if offer.is_trusted { "  (already trusted)" } else { "" };
-        output::notice(&format!("  {}: {}{known}", offer.command.check, in_shell(&offer.command.argv)));
+        output::notice(&format!("  {}: {}{known}", offer.command.check, shell::line(&offer.command.argv)));
         output::notice(&format!("      program {}", offer.command.program));
         output::notice(&format!("      in {}", offers.folder(offer)));
     }
@@ -174,16 +175,6 @@ fn show(offers: &Offers) {
         let why = workrail_core::evidence::not_run(*reason);
         output::notice(&format!("\n{workflow} also names `{check}`, which would not run: {why}."));
     }
-}
-
-/// The words as a shell would take them, so that spaces are seen.
-pub(crate) fn in_shell(argv: &[String]) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:@%+,".contains(c);
-    let quoted = |word: &String| match !word.is_empty() && word.chars().all(is_plain) {
-        true => word.clone(),
-        false => format!("'{}'", word.replace('\'', r"'\''")),
-    };
-    argv.iter().map(quoted).collect::<Vec<_>>().join(" ")
 }
 
 fn list(format: Format) -> Result<(), Failure> {
@@ -203,7 +194,7 @@ fn list(format: Format) -> Result<(), Failure> {
             workspace.to_string(),
             record.workflow_id.to_string(),
             check.to_string(),
-            in_shell(argv),
+            shell::line(argv),
             program.to_string(),
         ]
     });

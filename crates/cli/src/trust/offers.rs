@@ -130,7 +130,9 @@ pub(crate) fn revoked(check: Option<&str>) -> Result<(TrustFile, Vec<TrustRecord
 }
 
 pub(super) fn unusable(error: &TrustError) -> Failure {
-    Failure::Environment(format!("{error}."))
+    Failure::Environment(format!(
+        "{error}. No check is trusted until this is fixed. Move the file away to start over with `workrail trust`."
+    ))
 }
 
 pub(super) fn root() -> Result<Utf8PathBuf, Failure> {
