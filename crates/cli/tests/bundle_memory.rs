@@ -18,6 +18,7 @@ use workrail_store_fs::LocalStore;
 use workrail_store_fs::disk::Disk;
 use workrail_testkit::fixed::{FixedClock, SeededEntropy};
 use workrail_testkit::history::{AdvancePayload, History};
+use workrail_testkit::proof;
 
 fn open(root: &Path) -> (Arc<LocalStore<Disk>>, Engine<LocalStore<Disk>>) {
     let disk = Disk::open(camino::Utf8Path::from_path(root).unwrap()).unwrap();
@@ -51,7 +52,7 @@ const MIB: u64 = 1024 * 1024;
 
 #[test]
 fn figure_memory_of_an_import() {
-    let full = std::env::var("WORKRAIL_PROOF").is_ok_and(|value| value == "full");
+    let full = proof::is_full();
     // Large artifacts, and plans of hundreds of events between them.
     let (large, long) = if full { (68, 300) } else { (11, 40) };
     let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());

@@ -1,4 +1,4 @@
-//! How `workrail demo` ends: with what to do next, and nothing left behind.
+//! What `workrail demo` reads and leaves behind: nothing of the user. `texts` holds what it prints.
 
 use workrail_testkit::home::Home;
 
@@ -26,21 +26,11 @@ fn the_demo_lists_only_bundled_workflows() {
 }
 
 #[test]
-fn the_demo_ends_with_next_steps_and_leaves_nothing_behind() {
+fn the_demo_leaves_nothing_behind() {
     let home = Home::new(PROGRAM);
     let folder = home.root().join("tmp");
     std::fs::create_dir(&folder).expect("the folder can be made");
-    let shown = home.with("TMPDIR", &folder).done(&["demo"]).out;
-    let ending = shown.split_once("\nWhat to do next\n").expect("it says what to do next").1;
-    let expected = [
-        "    Set up your client:    workrail install --list",
-        "    See the workflows:     workrail workflow list",
-        "    Tell your agent:       Use WorkRail. Start the workflow wr.coding_task; the goal is ...",
-        "    See what needs you:    workrail",
-        "    See it in a browser:   workrail console",
-        "    Everything above happened in a temporary directory, which is gone now.",
-    ];
-    assert_eq!(ending.lines().collect::<Vec<_>>(), expected);
+    home.with("TMPDIR", &folder).done(&["demo"]);
     assert_eq!(std::fs::read_dir(&folder).expect("it can be read").count(), 0, "nothing is left");
     assert_eq!(std::fs::read_dir(home.data()).expect("it can be read").count(), 0, "no session was made");
 }

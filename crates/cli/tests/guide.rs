@@ -8,7 +8,7 @@
 use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use serde_json::json;
 use workrail_testkit::home::Home;
@@ -133,13 +133,8 @@ impl Machine {
                 "steps": [{ "id": "a", "title": "A", "prompt": "Do a." }],
             });
             fs::write(folder.join("flows/team.note.json"), file.to_string()).unwrap();
-            let author = ["-c", "user.name=t", "-c", "user.email=t@example.com"];
-            for arguments in [&["init", "-q", "-b", "main"][..], &["add", "-A"], &["commit", "-q", "-m", "m"]]
-            {
-                let mut git = Command::new("git");
-                git.args(author).args(arguments).current_dir(&folder);
-                let done = git.env_clear().envs(self.home.variables()).status();
-                assert!(done.unwrap().success(), "git {arguments:?}");
+            for arguments in [&["init", "-q"][..], &["add", "-A"], &["commit", "-q", "-m", "m"]] {
+                self.home.git(&folder, arguments);
             }
         }
         format!("{} --allow-local", folder.to_str().unwrap())

@@ -4,7 +4,9 @@
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
 mod forge;
+mod wording;
 
+use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
@@ -12,6 +14,8 @@ use serde_json::{Value, json};
 use workrail_model::bundle::BlobText;
 use workrail_model::canonical::value_to_canonical;
 use workrail_testkit::home::Home;
+
+use wording::assert_text;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_workrail");
 
@@ -126,51 +130,54 @@ fn import_and_verify_agree_about_positions() {
         })
     };
     let cases = [
+        ("a later step", outside("end")),
+        ("the step before the loops again", outside("begin")),
+        ("the second step of an inner iteration", in_order("write", [0, 0], 1)),
+        ("the next iteration of the inner loop", in_order("read", [0, 1], 0)),
+        ("the next iteration of the outer loop", in_order("read", [1, 0], 0)),
+        ("the end of the run", complete()),
+        ("two steps completed at once", set("/completed/steps", json!(2))),
+        ("a step that the workflow does not have", set("/pending/step/stepId", json!("gone"))),
+        ("a step of the outer loop alone", set("/pending/step/stepId", json!("review"))),
+        ("a step outside the loops", set("/pending/step/stepId", json!("begin"))),
         (
-            "waits at step `end`, although step `read` before it is neither completed nor skipped",
-            outside("end"),
+            "a loop that the workflow does not have",
+            in_both("/loopStack/1/loopId", "/pending/step/loopPath/1/loopId", json!("other")),
         ),
-        ("waits at step `begin`, which does not come after step `begin`", outside("begin")),
-        ("waits at step `write`, although step `read` before it", in_order("write", [0, 0], 1)),
-        ("waits at step `read`, although step `read` before it", in_order("read", [0, 1], 0)),
-        ("waits at step `read`, although step `read` before it", in_order("read", [1, 0], 0)),
-        ("is complete, although step `read` before it", complete()),
-        ("counts 2 completed steps, and its parent's counts 0", set("/completed/steps", json!(2))),
-        ("waits at step `gone`", set("/pending/step/stepId", json!("gone"))),
-        ("waits at step `review`", set("/pending/step/stepId", json!("review"))),
-        ("waits at step `begin`", set("/pending/step/stepId", json!("begin"))),
-        ("loop `other`", in_both("/loopStack/1/loopId", "/pending/step/loopPath/1/loopId", json!("other"))),
-        ("position 7 of loop `inner`", set("/loopStack/1/bodyIndex", json!(7))),
+        ("a position beyond the loop's body", set("/loopStack/1/bodyIndex", json!(7))),
         (
-            "iteration 3 of loop `outer`",
+            "an iteration beyond the loop's limit",
             in_both("/loopStack/0/iteration", "/pending/step/loopPath/0/iteration", json!(3)),
         ),
-        ("counts 500 completed steps", set("/completed/steps", json!(500))),
-        ("counts 0 completed steps", set("/completed/steps", json!(0))),
-        ("waits at no step", set("/pending", json!({ "kind": "none" }))),
-        ("is not started", set("", json!({ "kind": "init" }))),
+        ("500 completed steps", set("/completed/steps", json!(500))),
+        ("no completed step", set("/completed/steps", json!(0))),
+        ("no step at all", set("/pending", json!({ "kind": "none" }))),
+        ("a run that is not started", set("", json!({ "kind": "init" }))),
     ];
-    for (expected, change) in cases {
+    let mut shown = String::new();
+    for (position, change) in cases {
         let forged = forged(&base, &*change);
         // The workflows may also come before the events, which are then read once more.
-        for bundle in [forged.to_string(), with_workflows_first(forged.clone())] {
+        let refusals = [forged.to_string(), with_workflows_first(forged.clone())].map(|bundle| {
             let home = Home::new(PROGRAM);
             home.write(&home.project().join("forged.json"), &bundle);
-            let said = home.run(&["session", "import", "forged.json", "--json"]).json();
-            assert_eq!(said["error"]["code"], "BUNDLE_INVALID_FORMAT", "{expected}: {said}");
-            assert!(said["error"]["message"].as_str().unwrap().contains(expected), "{expected}: {said}");
-            let next = said["error"]["suggestion"].as_str().unwrap();
-            assert!(next.ends_with("do not trust the bundle: no export writes this."), "{expected}: {said}");
-            assert!(!has_files(&home.data().join("snapshots")), "{expected}: something was written");
-        }
+            let refused = home.run(&["session", "import", "forged.json", "--json"]).json();
+            assert_eq!(refused["error"]["code"], "BUNDLE_INVALID_FORMAT", "{position}: {refused}");
+            assert!(!has_files(&home.data().join("snapshots")), "{position}: something was written");
+            ["message", "suggestion"].map(|part| without_place(refused["error"][part].as_str().unwrap()))
+        });
+        assert_eq!(refusals[0], refusals[1], "{position}");
 
         let other = Home::new(PROGRAM);
         planted(&forged, &other.data());
-        let said = other.run(&["store", "verify", "--json"]).json();
-        let problems = problems_of_sessions(&said);
-        assert_eq!(problems.len(), 1, "{expected}: {said}");
-        assert!(problems[0].contains(expected), "{expected}: {said}");
+        let verified = other.run(&["store", "verify", "--json"]).json();
+        let problems = problems_of_sessions(&verified);
+        assert_eq!(problems.len(), 1, "{position}: {verified}");
+        let [message, suggestion] = &refusals[0];
+        writeln!(shown, "{position}\n  import: {message}\n  {suggestion}\n  verify: {}\n", problems[0])
+            .unwrap();
     }
+    assert_text(&Home::new(PROGRAM), "impossible_positions", &shown);
 
     // The unchanged bundle is accepted, whatever the order of its members, and a store that contains it is healthy.
     let home = Home::new(PROGRAM);
@@ -178,13 +185,21 @@ fn import_and_verify_agree_about_positions() {
     assert_eq!(home.run(&["session", "import", "bundle.json"]).code, 0);
     let home = Home::new(PROGRAM);
     planted(&forged(&base, &|_| {}), &home.data());
-    let said = home.run(&["store", "verify", "--json"]).json();
-    assert_eq!(problems_of_sessions(&said), [""; 0], "{said}");
+    let verified = home.run(&["store", "verify", "--json"]).json();
+    assert_eq!(problems_of_sessions(&verified), [""; 0], "{verified}");
+}
+
+/// Without the line and column, which depend on the order of the members.
+fn without_place(text: &str) -> String {
+    let parts = text
+        .split_once(" (line 1, column ")
+        .and_then(|(before, rest)| Some((before, rest.split_once(')')?.1)));
+    parts.map_or_else(|| text.to_owned(), |(before, after)| format!("{before}{after}"))
 }
 
 /// What `verify` reports, except that a planted store has no signing keys.
-fn problems_of_sessions(said: &Value) -> Vec<&str> {
-    let problems = said["problems"].as_array().unwrap().iter();
+fn problems_of_sessions(verified: &Value) -> Vec<&str> {
+    let problems = verified["problems"].as_array().unwrap().iter();
     let problems = problems.filter(|problem| problem["subject"] != "keys/keyring.json");
     problems.map(|problem| problem["problem"].as_str().unwrap()).collect()
 }

@@ -9,6 +9,7 @@
 use serde_json::{Value, json};
 use workrail_testkit::home::Home;
 use workrail_testkit::mcp_client::ToolReply;
+use workrail_testkit::proof;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_workrail");
 const AGENTS: u64 = 4;
@@ -95,7 +96,7 @@ fn recorded(home: &Home, session: &str) -> usize {
 
 #[test]
 fn figure_servers_killed_under_load() {
-    let full = std::env::var("WORKRAIL_PROOF").is_ok_and(|level| level == "full");
+    let full = proof::is_full();
     let kills_each = if full { 250 } else { 10 };
     let home = Home::new(PROGRAM);
     let steps: Vec<Value> = (0..STEPS)

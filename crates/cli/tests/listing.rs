@@ -6,7 +6,6 @@
 mod wording;
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use serde_json::{Value, json};
 use workrail_testkit::home::Home;
@@ -21,14 +20,8 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_workrail");
 fn repository(home: &Home, name: &str) -> PathBuf {
     let folder = home.root().join(name);
     std::fs::create_dir_all(folder.join("src")).unwrap();
-    let git = |words: &[&str]| {
-        let mut git = Command::new("git");
-        git.args(["-c", "user.name=t", "-c", "user.email=t@example.com"]).args(words);
-        let ran = git.current_dir(&folder).env("HOME", home.home()).output().unwrap();
-        assert!(ran.status.success(), "{words:?}: {ran:?}");
-    };
-    git(&["init", "--quiet", "--initial-branch", "main"]);
-    git(&["commit", "--quiet", "--allow-empty", "--message", name]);
+    home.git(&folder, &["init", "--quiet"]);
+    home.git(&folder, &["commit", "--quiet", "--allow-empty", "--message", name]);
     folder
 }
 
@@ -80,7 +73,7 @@ fn a_run_started_inside_another_is_listed_below_it() {
     let parent = outer.string("ackToken");
     let nested = json!({ "workflowId": "wr.small_change", "goal": "inner", "parent": parent });
     let inner = client.call("start_workflow", nested);
-    start(&mut client, "beside both", &home.project());
+    start(&mut client, "outside both", &home.project());
     client.close();
     let expected = [outer.label(), format!("└ {}", inner.label())];
     for command in [&["session", "list"][..], &["status"]] {

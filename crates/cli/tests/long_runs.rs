@@ -6,6 +6,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 use workrail_testkit::home::Home;
+use workrail_testkit::proof;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_workrail");
 
@@ -26,7 +27,7 @@ fn nested([outer, middle, inner]: [u32; 3]) -> Value {
 
 #[test]
 fn figure_a_run_of_100_000_steps() {
-    let full = std::env::var("WORKRAIL_PROOF").is_ok_and(|value| value == "full");
+    let full = proof::is_full();
     let [outer, middle, inner] = if full { [50, 50, 20] } else { [3, 4, 10] };
     let expected = u64::from(outer * middle * (2 * inner + 1));
     let home = Home::new(PROGRAM);

@@ -241,7 +241,7 @@ fn damaged_sessions_are_reported_up_to_the_damage_and_never_hidden() {
     let hits = json_of(&home, &["search", "sound84"]);
     assert_eq!(hits["hits"][0]["sessionId"], json!(healthy));
     assert_eq!((&hits["unreadable"], &hits["sessions"]), (&json!([head]), &json!(2)), "two were searched");
-    assert_text(&home, "search_beside_unreadable", &printed(&home, &["search", "nowhere"]));
+    assert_text(&home, "search_with_unreadable", &printed(&home, &["search", "nowhere"]));
 }
 
 #[test]

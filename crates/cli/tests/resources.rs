@@ -118,6 +118,14 @@ fn a_missing_resource_is_reported_and_reading_changes_nothing() {
         let answer = read(&mut client, &uri);
         assert_eq!(answer["error"]["code"], -32002, "{uri}: {answer}");
         assert_eq!(answer["error"]["data"]["uri"], json!(uri), "{answer}");
+        let next = &answer["error"]["data"]["error"]["nextCall"];
+        match &*uri {
+            "workrail://run/amber-nobody" => assert_eq!(next["tool"], "resume_session", "{answer}"),
+            step if step.ends_with("/step/99") => {
+                assert_eq!(next, &json!({ "tool": "read_run", "arguments": { "run": label } }), "{answer}");
+            }
+            _ => assert_eq!(next, &Value::Null, "no run is named: {answer}"),
+        }
     }
     text(&mut client, &format!("workrail://run/{label}"));
     assert_eq!(events(), before);

@@ -267,3 +267,35 @@ fn an_unreadable_session_is_listed_and_harms_no_other() {
     // Nothing that it needs was removed.
     home.done(&["store", "verify"]);
 }
+
+fn newest_activity(home: &Home, reply: &ToolReply) -> u64 {
+    let segments = fs::read_dir(session_dir(home, reply).join("events")).unwrap();
+    let texts = segments.map(|segment| fs::read_to_string(segment.unwrap().path()).unwrap());
+    let text: String = texts.collect();
+    let events = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    events.filter_map(|event| event["activity"].as_u64()).max().unwrap()
+}
+
+/// After a reboot `activity` counts for an earlier boot; without its reservation, the newest number is looked for in the
+/// sessions.
+#[test]
+fn an_unreadable_session_stops_no_other_after_a_reboot_that_lost_the_counter() {
+    let home = home();
+    let (good, bad) = (run(&home, "team.flow", "good work", 1), run(&home, "team.flow", "bad luck", 1));
+    let newest = newest_activity(&home, &good);
+    let home = home.given_to(User::find());
+    for name in ["activity", "activity.reserved"] {
+        fs::remove_file(home.data().join(name)).unwrap();
+    }
+    // Root may read everything, so permissions prove nothing as root.
+    fs::set_permissions(session_dir(&home, &bad), fs::Permissions::from_mode(0o000)).unwrap();
+    let mut client = home.client();
+    let started = client.call("start_workflow", json!({ "workflowId": "team.flow", "goal": "new work" }));
+    assert!(!started.is_error, "{}", started.text);
+    let advanced = client.call("continue_workflow", good.ack("the second note"));
+    assert!(!advanced.is_error, "{}", advanced.text);
+    client.close();
+    assert!(newest_activity(&home, &good) > newest, "numbers only grow");
+    fs::set_permissions(session_dir(&home, &bad), fs::Permissions::from_mode(0o700)).unwrap();
+    home.done(&["store", "verify"]);
+}

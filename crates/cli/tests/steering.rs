@@ -289,8 +289,12 @@ fn an_approval_in_a_busy_session_is_refused_temporarily() {
     let session = first.structured["run"]["sessionId"].as_str().unwrap();
     let lock = std::fs::File::open(home.data().join(format!("sessions/{session}/.lock"))).unwrap();
     lock.lock().unwrap();
-    let refused = home.typed(&["approve", &run, "--json"], &run);
-    assert_eq!(refused.code, 3, "{refused:?}");
+    let refused = home.typed_with_output_in_file(&["approve", &run, "--json"], &run);
+    let error = refused.json()["error"].clone();
+    assert_eq!((refused.code, &error["code"]), (3, &json!("SESSION_LOCKED")), "{refused:?}");
+    assert_eq!(error["retry"]["kind"], "retryable_after_ms", "{error}");
+    drop(lock);
+    assert_eq!(home.typed(&["approve", &run], &run).code, 0, "nothing was recorded by the refused one");
 }
 
 #[test]

@@ -52,8 +52,11 @@ fn the_messages_of_a_batch_count_as_requests() {
     // Far more than a second's requests, in each of many seconds.
     let refused =
         (0..100).map(|_| server.post(&headers, &batch)).find(|answer| answer.status != 200).unwrap();
-    assert!(refused.status == 429 && refused.head.contains("retry-after: 1"), "{refused:?}");
-    assert!(refused.body.contains("Nothing was recorded."), "{refused:?}");
+    assert_eq!(refused.status, 429, "{refused:?}");
+    // At most until 64 messages may be sent again, 20 a second.
+    let retry_after = refused.head.lines().find_map(|line| line.strip_prefix("retry-after: ")).unwrap();
+    assert!((1..=4).contains(&retry_after.parse::<u32>().unwrap()), "{refused:?}");
+    wording::assert_text(&home, "too_many_requests", &refused.body);
     let metrics = "GET /metrics HTTP/1.1\r\nHost: {address}\r\n".to_owned()
         + &format!("Authorization: Bearer {token}\r\n");
     let counted =
@@ -82,4 +85,24 @@ fn an_address_that_cannot_be_listened_on_is_refused_with_examples() {
         assert_eq!(ran.code, 2, "{ran:?}");
         wording::assert_text(&home, &format!("listen_{name}"), &ran.err);
     }
+}
+
+#[test]
+fn an_address_reachable_by_others_needs_encryption_and_a_name() {
+    let home = home();
+    let mut shown = String::new();
+    for arguments in [
+        "--listen 0.0.0.0:0",
+        "--listen 0.0.0.0:0 --public-url https://w.example",
+        "--listen 0.0.0.0:0 --public-url http://w.example --behind-proxy",
+        "--listen 127.0.0.1:0 --public-url https://w.example",
+        "--listen 127.0.0.1:0 --public-url http://w.example",
+        "--listen 127.0.0.1:0 --public-url w.example",
+    ] {
+        let words: Vec<&str> = ["serve"].into_iter().chain(arguments.split(' ')).collect();
+        let ran = home.run(&words);
+        assert_eq!(ran.code, 2, "{ran:?}");
+        shown.push_str(&format!("$ workrail serve {arguments}\n{}\n", ran.err));
+    }
+    insta::assert_snapshot!(shown);
 }

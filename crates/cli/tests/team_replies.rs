@@ -126,9 +126,7 @@ fn roles_that_may_not_work_get_nothing_to_work_with() {
             }
         }
         insta::assert_snapshot!(format!("{role}_looks_at_a_step"), plain(&looked));
-        let shown = text(&found).replace(label, "LABEL");
-        let shown = shown.lines().filter(|line| !line.contains("last worked on")).collect::<Vec<_>>();
-        insta::assert_snapshot!(format!("{role}_resumes"), shown.join("\n"));
+        assert_text(&team.home, &format!("{role}_resumes"), &text(&found));
         assert_text(&team.home, &format!("{role}_reads_a_run"), &text(&read));
     }
     team.server.end("TERM");
@@ -158,4 +156,58 @@ fn nothing_is_offered_that_a_member_cannot_do() {
     assert!(!shown.contains("WORKRAIL_DATA_DIR") && !shown.contains("`workrail "), "{shown}");
     insta::assert_snapshot!(shown);
     team.server.end("TERM");
+}
+
+/// G114: agents learn who worked on a run last, as people do from lists; on this machine too.
+#[test]
+fn agents_learn_who_worked_on_a_run_last() {
+    let team = Team::new();
+    let (ada, bob) = (access_token(&team.home, "ada", "agent"), access_token(&team.home, "bob", "agent"));
+    let begin = |token: &str, goal: &str| {
+        team.call(token, "start_workflow", json!({ "workflowId": "team.signed", "goal": goal }))
+    };
+    let (begun, other) = (begin(&ada, "Release the kettle"), begin(&ada, "Release the teapot"));
+    team.submit(&bob, &reply_data(&begun)["ackToken"]);
+    let [run, other] = [&begun, &other].map(|begun| reply_data(begun)["run"]["label"].clone());
+    let session = reply_data(&begun)["run"]["sessionId"].clone();
+    let shown = [
+        ("resume_session", json!({ "query": "release" })),
+        ("resume_session", json!({ "run": run })),
+        ("read_run", json!({ "run": run })),
+        ("read_run", json!({ "run": other })),
+        ("read_run", json!({ "run": session })),
+    ]
+    .map(|(tool, arguments)| format!("{tool}\n{}", text(&team.call(&ada, tool, arguments))))
+    .join("\n\n=====\n\n");
+    let listed = team.call(&ada, "resume_session", json!({ "query": "kettle" }));
+    assert_eq!(reply_data(&listed)["candidates"][0]["lastActor"], "bob (agent)", "{listed}");
+    assert_text(&team.home, "who_worked_on_a_run_last", &shown);
+    let local = team.home.client().call("read_run", json!({ "run": run })).text;
+    let listed = team.home.done(&["resume", "kettle"]).out;
+    assert_text(&team.home, "who_worked_on_a_run_last_here", &format!("{local}\n\n=====\n\n{listed}"));
+    team.server.end("TERM");
+}
+
+/// G114: a data directory has one user, whom no record names.
+#[test]
+fn nobody_is_named_in_a_data_directory_of_one_user() {
+    let home = Home::new(env!("CARGO_BIN_EXE_workrail"));
+    let mut client = home.client();
+    let begun =
+        client.call("start_workflow", json!({ "workflowId": "wr.small_change", "goal": "Release it" }));
+    let run = begun.label();
+    let mut shown = Vec::new();
+    for (tool, arguments) in [
+        ("resume_session", json!({ "run": run })),
+        ("resume_session", json!({ "query": "release" })),
+        ("read_run", json!({ "run": run })),
+        ("read_run", json!({ "run": begun.structured["run"]["sessionId"] })),
+    ] {
+        let told = client.call(tool, arguments);
+        assert!(!told.is_error, "{}", told.text);
+        assert!(!told.raw.contains("lastActor"), "{}", told.raw);
+        shown.push(format!("{tool}\n{}", told.text));
+    }
+    assert_text(&home, "replies_about_the_work_of_one_user", &shown.join("\n\n=====\n\n"));
+    assert!(client.close().success());
 }

@@ -196,10 +196,10 @@ fn a_server_uses_a_changed_password_after_a_restart() {
     let first = start(&machine, &mut client, GOAL);
     change_to("the-second");
     let second = advance(&mut client, &first, "over the open connection");
-    cluster.sql(
-        "postgres",
-        &format!("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = '{ROLE}'"),
+    let end = format!(
+        "SELECT count(pg_terminate_backend(pid, 10000)) FROM pg_stat_activity WHERE usename = '{ROLE}'"
     );
+    assert_ne!(cluster.sql("postgres", &end), "0");
     let call =
         json!({ "ackToken": second.string("ackToken"), "output": { "notesMarkdown": "over a new one" } });
     assert!(client.call("continue_workflow", call).is_error, "the server has the old password");

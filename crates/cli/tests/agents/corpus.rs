@@ -24,7 +24,7 @@ fn corpus() -> Option<Vec<PathBuf>> {
     let default_root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/corpus");
     let root = std::env::var_os("WORKRAIL_TEST_CORPUS").map_or(default_root, PathBuf::from);
     if !root.is_dir() {
-        println!("skipped: the corpus of workflow files is not beside the workspace");
+        println!("skipped: the corpus of workflow files is not next to the workspace");
         return None;
     }
     let (mut files, mut folders) = (Vec::new(), vec![root]);

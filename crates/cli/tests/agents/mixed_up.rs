@@ -120,15 +120,14 @@ impl Confused {
         labels.intersection(&words).cloned().collect()
     }
 
-    /// Every prefix, and this run's share of the other mistakes: the five runs together cover them all. A short token
-    /// in quotes or capitals is still the same token.
+    /// This run's share of the prefixes and other mistakes: the five runs together cover them all. A short token in
+    /// quotes or capitals is still the same token.
     fn mangled(&self, run: usize, text: &str) -> Vec<String> {
         let is_slip = |wrong: &String| {
             let bare = wrong.trim_matches(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '`'));
             !text.contains(".v2.") || bare.to_lowercase() != text
         };
-        let others = slips(text).into_iter().skip(run).step_by(self.runs.len());
-        cut(text).chain(others).filter(is_slip).collect()
+        cut(text).chain(slips(text)).skip(run).step_by(self.runs.len()).filter(is_slip).collect()
     }
 
     fn mangle_each_part(&mut self, run: usize) {

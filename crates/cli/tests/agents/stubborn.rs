@@ -28,12 +28,6 @@ fn status(agent: &mut Agent, run: &ToolReply) -> Value {
     found.structured["candidates"][0]["status"].clone()
 }
 
-/// The call that a text suggests as the way out.
-fn way_out(text: &str) -> Option<Value> {
-    let (_, after) = text.split_once("the last point that passed: continue_workflow with ")?;
-    serde_json::from_str(after.lines().next()?).ok()
-}
-
 #[test]
 fn figure_agent_7_never_sends_notes() {
     let home = home_with(&[]);
@@ -68,10 +62,11 @@ fn figure_agent_7_never_sends_notes() {
                 assert!(reply.text.contains(blocker[help].as_str().unwrap()), "{}", reply.text);
             }
             assert_eq!(status(&mut agent, &reply), "blocked");
-            let offered = way_out(&reply.text);
+            let offered = reply.structured.get("wayOut");
             assert_eq!(offered.is_some(), n >= REFUSALS_BEFORE_WAY_OUT, "after {n} refusals: {}", reply.text);
             if let Some(call) = offered {
-                let earlier = agent.done("continue_workflow", call);
+                assert!(reply.text.contains(&call["arguments"].to_string()), "{}", reply.text);
+                let earlier = agent.follow_call(call);
                 assert_eq!(earlier.step(), first.step(), "the point before this one");
             }
         }
@@ -96,10 +91,11 @@ fn the_template_in_a_blocker_is_accepted_once_filled_in() {
         let first = agent.start("project.probing", "probe");
         let blocked = agent.complete(&first, "did not look");
         assert_eq!(blocked.structured["kind"], "blocked", "{}", blocked.text);
-        let fix = blocked.structured["blockers"][0]["suggestedFix"].as_str().unwrap().to_owned();
-        let shape: Value = serde_json::from_str(fix.strip_prefix("Fill in and send: ").unwrap()).unwrap();
+        let template = &blocked.structured["nextCall"]["arguments"]["output"];
+        let fix = blocked.structured["blockers"][0]["suggestedFix"].as_str().unwrap();
+        assert!(fix.contains(&template["artifacts"].to_string()), "{fix}, and the call: {template}");
         let mut call = without_notes(&blocked);
-        call["output"] = with_own_words(&shape["output"]);
+        call["output"] = with_own_words(template);
         call["output"]["artifacts"][0]["status"] = json!("available");
         let passed = agent.done("continue_workflow", call);
         assert_eq!((passed.structured["kind"].as_str(), passed.step()), (Some("ok"), &json!("step-0")));

@@ -128,7 +128,7 @@ impl Seen {
     pub(crate) fn figure(self, agent: u32, found: &str) -> String {
         let Self { calls, text_bytes_max } = self;
         format!(
-            "agent {agent}: {calls} calls, {found}; longest text beside the prompt {text_bytes_max} bytes"
+            "agent {agent}: {calls} calls, {found}; longest text around the prompt {text_bytes_max} bytes"
         )
     }
 }
@@ -203,7 +203,7 @@ impl Agent {
         assert_eq!(structured["text"], Value::from(reply.text.as_str()), "both channels say the same");
         let prompt = structured["pending"]["prompt"].as_str().filter(|prompt| reply.text.contains(*prompt));
         let other_bytes = reply.text.len() - prompt.map_or(0, str::len);
-        assert!(other_bytes <= TEXT_BYTES_MAX, "{other_bytes} bytes beside the prompt: {}", reply.text);
+        assert!(other_bytes <= TEXT_BYTES_MAX, "{other_bytes} bytes around the prompt: {}", reply.text);
         check_tokens(structured, &reply.text);
         if let Some(call) = structured.get("nextCall").filter(|call| call.is_object()) {
             // A call without arguments is identified by its name.

@@ -7,7 +7,6 @@ mod trusting;
 
 use std::fs;
 use std::path::PathBuf;
-use std::process::Command;
 
 use serde_json::{Value, json};
 use workrail_testkit::home::Home;
@@ -61,15 +60,7 @@ impl Project {
     }
 
     fn git(&self, arguments: &[&str]) {
-        let ran = Command::new("git")
-            .args(["-c", "user.name=T", "-c", "user.email=t@example.org", "-c", "commit.gpgsign=false"])
-            .args(arguments)
-            .current_dir(self.home.project())
-            .env("HOME", self.home.home())
-            .env("GIT_CONFIG_NOSYSTEM", "1")
-            .output()
-            .unwrap();
-        assert!(ran.status.success(), "git {arguments:?}: {}", String::from_utf8_lossy(&ran.stderr));
+        self.home.git(&self.home.project(), arguments);
     }
 
     fn trust(&self) {

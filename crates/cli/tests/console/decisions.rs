@@ -25,7 +25,7 @@ fn the_first_page_shows_what_needs_the_user_and_a_form_approves_it() {
         "{approved:?}"
     );
     assert_text(&home, "console_after_an_approval", &console.page("/?done=approved").words());
-    assert_eq!(next(&mut client, &blocked).step(), "b", "the agent goes on");
+    assert_eq!(next(&mut client, &blocked).step(), "b", "the agent continues");
 
     let log = home.done(&["log", &run_id(&first), "--json"]).json();
     let events = log["events"].as_array().unwrap();

@@ -5,6 +5,7 @@ use std::fs;
 use serde_json::json;
 use workrail_model::digest::Sha256;
 use workrail_testkit::home::Home;
+use workrail_testkit::page;
 
 use crate::harness::{Console, Response, home};
 use crate::wording::assert_text;
@@ -81,9 +82,7 @@ fn find(folder: &std::path::Path, name: &str) -> std::path::PathBuf {
 
 /// The editor's reason for not saving.
 fn refusal(answer: &Response) -> String {
-    let words = answer.words();
-    let line = words.lines().find(|line| line.starts_with("Not saved."));
-    line.unwrap_or_else(|| panic!("it was saved: {words}")).to_owned()
+    page::alert(&answer.body).unwrap_or_else(|| panic!("it was saved: {}", answer.words()))
 }
 
 #[test]

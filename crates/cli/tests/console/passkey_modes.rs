@@ -126,14 +126,10 @@ fn a_passkeys_consent_to_a_mode_is_applied_once() {
 #[test]
 fn a_repository_requires_passkeys_whatever_the_agent_does_with_its_folder() {
     let home = home();
-    let git = |arguments: &[&str], folder: &std::path::Path| {
-        let done = std::process::Command::new("git").args(arguments).current_dir(folder).status();
-        assert!(done.unwrap().success());
-    };
-    git(&["init", "--quiet"], &home.project());
+    home.git(&home.project(), &["init", "--quiet"]);
     let elsewhere = home.root().join("elsewhere");
     fs::create_dir(&elsewhere).unwrap();
-    git(&["init", "--quiet"], &elsewhere);
+    home.git(&elsewhere, &["init", "--quiet"]);
     home.done(&["config", "set", "approvals.require_in", home.project().to_str().unwrap()]);
     let mut client = home.client();
     let first = start(&mut client, "team.gated", "Release");

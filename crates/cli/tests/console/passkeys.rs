@@ -114,7 +114,7 @@ fn an_approval_with_a_passkey_keeps_its_assertion_and_can_be_verified_offline() 
     assert_eq!(recorded[0]["data"]["channel"], "passkey");
     assert_eq!(recorded[0]["data"]["proof"]["key"]["name"], "Laptop");
     assert_eq!(recorded[0]["data"]["proof"]["signed"]["origin"], console.origin());
-    assert_eq!(next(&mut client, &blocked).step(), "b", "the agent goes on");
+    assert_eq!(next(&mut client, &blocked).step(), "b", "the agent continues");
 
     let verified = home.done(&["store", "verify", "--json"]).json();
     assert_eq!(verified["counts"]["signedDecisions"], 1, "{verified}");
@@ -218,9 +218,7 @@ fn a_required_but_unenrolled_passkey_leads_to_the_console() {
 #[test]
 fn a_repository_can_require_passkeys() {
     let home = home();
-    let git =
-        std::process::Command::new("git").args(["init", "--quiet"]).current_dir(home.project()).status();
-    assert!(git.unwrap().success());
+    home.git(&home.project(), &["init", "--quiet"]);
     home.done(&["config", "set", "approvals.require_in", home.project().to_str().unwrap()]);
     let mut client = home.client();
     let first = start(&mut client, "team.gated", "Release");

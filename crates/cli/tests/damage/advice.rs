@@ -36,7 +36,10 @@ impl Advice {
     /// Runs it as a user would who reads the answer; `None` if it serves until it is stopped, or needs to be told
     /// something that only a user knows.
     pub(crate) fn follow(&self, help: &str, template: &Template, home: &Home) -> Option<CommandResult> {
-        let needs_a_person = matches!(self.path()[..], ["config", "edit"] | ["store", "passkeys", "reset"]);
+        let needs_a_person = matches!(
+            self.path()[..],
+            ["config", "edit"] | ["store", "passkeys", "reset"] | ["team", "token", "create"] | ["trust"]
+        );
         let serves = matches!(self.path().first(), Some(&"mcp" | &"serve" | &"console" | &"watch"));
         if needs_a_person || serves {
             return None;
@@ -70,14 +73,14 @@ impl Advice {
                 let leads_elsewhere = of(answer).iter().any(|next| next.path() != self.path());
                 leads_elsewhere || (!is_usage && names_a_fix(&answer.output))
             }
-            End::Broken(_) => false,
+            End::Stopped(_) | End::Broken(_) => false,
         }
     }
 }
 
 /// Whether the text tells what to do without this program.
 pub(crate) fn names_a_fix(output: &str) -> bool {
-    ["chmod", "chown", "Give ", "Move ", "move it", "Free ", "Remove ", "replace it"]
+    ["chmod", "chown", "Give ", "Move ", "move it", "Free ", "Remove ", "replace it", "Name an"]
         .iter()
         .any(|fix| output.contains(fix))
 }

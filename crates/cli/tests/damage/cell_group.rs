@@ -30,6 +30,11 @@ fn remove(path: &Path) {
     if is_folder { fs::remove_dir_all(path) } else { fs::remove_file(path) }.unwrap();
 }
 
+/// Whether it has what hooks observed for a session.
+fn is_observed_of(path: &Path, session: &str) -> bool {
+    path.starts_with("observed") && path.file_name().unwrap().to_string_lossy().starts_with(session)
+}
+
 /// All chosen commands on one target with one damage.
 pub(crate) struct CellGroup<'a> {
     pub(crate) template: &'a Template,
@@ -175,6 +180,9 @@ impl<'a> CellGroup<'a> {
             return Vec::new();
         }
         let mut found = self.taken_away(command, home, before, after);
+        if self.target.role == Role::Source && command.name == "sources sync" && answer.end == End::Done {
+            found.extend(self.is_served(home));
+        }
         let ours = command.about == About::Session(self.template.victim.session.clone());
         if case.pending && ours && answer.end == End::Done {
             found.extend(
@@ -218,7 +226,7 @@ impl<'a> CellGroup<'a> {
             let digest = name.trim_end_matches(".json");
             let is_garbage =
                 command.name == "gc" && digest.len() == 64 && !self.template.referrers.contains_key(digest);
-            if !(is_restored || has_grown || is_applied || is_garbage) || name == FOREIGN {
+            if !(is_restored || has_grown || is_applied || is_garbage) || name == FOREIGN && !is_applied {
                 found.push(format!("{} was changed or removed", path.display()));
             }
         }
@@ -233,10 +241,31 @@ impl<'a> CellGroup<'a> {
             "advance" => path.ends_with("control.json") || path.starts_with("observed"),
             "hook," => path.starts_with("observed"),
             "unkeep" => path.ends_with("keep"),
-            "delete" => path.starts_with(apart),
+            "delete" => path.starts_with(apart) || is_observed_of(path, &self.template.apart.session),
+            "purge" => self.is_purged(command, path),
+            "prefs" => path.ends_with("control.json"),
+            "rotate" => path.ends_with("keys/keyring.json"),
+            "token" => path.ends_with("keys/access-tokens.json"),
             "install" | "uninstall" => path.starts_with("clients"),
             _ => false,
         }
+    }
+
+    /// The session itself, and content that no other session refers to.
+    fn is_purged(&self, command: &Command, path: &Path) -> bool {
+        let About::Session(session) = &command.about else { return false };
+        let name = path.file_name().unwrap().to_string_lossy();
+        let referrers = self.template.referrers.get(name.trim_end_matches(".json"));
+        path.starts_with(Path::new("sessions").join(session))
+            || is_observed_of(path, session)
+            || referrers.is_some_and(|all| all.iter().all(|of| of == session))
+    }
+
+    /// After a fetch, the workflows of all sources are served as before.
+    fn is_served(&self, home: &Home) -> Option<String> {
+        let health = home.run(&["workflow", "sources", "health", "--json"]);
+        (health.code != 0)
+            .then(|| format!("after the fetch, the sources are not healthy: {}", short(&health.out)))
     }
 
     fn events_at_least(&self, home: &Home, expected: usize) -> Option<String> {
@@ -269,8 +298,9 @@ impl<'a> CellGroup<'a> {
         };
         let path = home.root().join(&self.target.path);
         let mut end = answer.end.clone();
-        if end != End::Done && answer.output.contains("cannot be copied to a backup") {
-            // The error says to move it elsewhere.
+        let file = self.target.path.file_name().unwrap().to_string_lossy();
+        if end == End::Refused("STORE_IO".to_owned()) && answer.output.contains(&*file) {
+            // It cannot be copied to a backup; the error says to move it elsewhere.
             remove(&path);
             end = command.run(home).end;
         }
@@ -320,6 +350,7 @@ impl<'a> CellGroup<'a> {
     ) -> Vec<String> {
         let replaceable = match command.name.as_str() {
             "new http secret" => self.target.role == Role::HttpSecret,
+            "passkeys reset" => self.target.role == Role::Passkeys,
             _ if self.target.name == "keys folder" => matches!(self.damage, Damage::Missing | Damage::Empty),
             _ => self.target.name == "keyring" && case.harms && !case.has_usable_keys,
         };

@@ -1,9 +1,15 @@
-//! Every command of the program and every tool of the server, with its subject and how its answer is compared.
+//! A command or a tool call: its subject, how it runs, and how its answer is compared.
 
-use serde_json::{Value, json};
+use std::fs;
+use std::io::Write as _;
+use std::process::Stdio;
+
+use serde_json::Value;
+use workrail_model::shell;
 use workrail_testkit::home::{CommandRun, Home};
+use workrail_testkit::mcp_client::is_refusal;
 
-use crate::template::{CHAT, Run, Template};
+use crate::template::CHAT;
 
 /// What a command may do to the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +46,8 @@ pub(crate) enum Compare {
 #[derive(Clone, Debug)]
 pub(crate) enum Call {
     Program(Vec<String>),
+    /// At a terminal, where this line is typed.
+    Typed(Vec<String>, String),
     Tool(&'static str, Value),
     /// An event of Claude Code, with its standard input.
     Hook(&'static str, Value),
@@ -72,9 +80,14 @@ pub(crate) enum End {
     Problems,
     /// A typed error.
     Refused(String),
+    /// The server ended with an error of its own while it was in use.
+    Stopped(String),
     /// A panic, a signal, a hang, or an answer of unknown form.
     Broken(String),
 }
+
+/// In place of an error code: the server did not start and said why.
+pub(crate) const NO_SERVER: &str = "NO_SERVER";
 
 impl Command {
     /// Whether the call carries a token that was signed before the damage.
@@ -90,6 +103,7 @@ impl Command {
     pub(crate) fn run_in(&self, home: &Home, wrapper: &[&str]) -> CommandResult {
         match &self.call {
             Call::Program(arguments) => run_program(home, wrapper, arguments),
+            Call::Typed(arguments, line) => run_typed(home, wrapper, arguments, line),
             Call::Tool(tool, arguments) => run_tool(home, wrapper, tool, arguments),
             Call::Hook(event, input) => run_hook(home, wrapper, event, input),
         }
@@ -99,6 +113,30 @@ impl Command {
 fn run_program(home: &Home, wrapper: &[&str], arguments: &[String]) -> CommandResult {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     answer_of(home, &home.run_in(wrapper, &arguments))
+}
+
+/// The shell ignores the program and arguments that follow: they are in the line already.
+const TERMINAL: &str = "exec script --quiet --return --echo never --command \"$1\" /dev/null";
+
+/// The terminal shows the questions; the answer is written to a file.
+fn run_typed(home: &Home, wrapper: &[&str], arguments: &[String], line: &str) -> CommandResult {
+    let file = home.home().join("answer");
+    let program = home.program().to_str().unwrap();
+    let words = wrapper.iter().copied().chain([program]).chain(arguments.iter().map(String::as_str));
+    let command = format!("exec {} >{}", shell::line(words), shell::line([file.to_str().unwrap()]));
+    let mut terminal = home.command_in(&["sh", "-c", TERMINAL, "sh", &command], &[]);
+    terminal.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut terminal = terminal.spawn().unwrap();
+    // At the end of its input, `script` waits for two seconds, so the keyboard stays until the command has ended.
+    let mut keyboard = terminal.stdin.take().unwrap();
+    // A command that needs no answer may have ended.
+    let _ = writeln!(keyboard, "{line}");
+    let ended = terminal.wait_with_output().unwrap();
+    drop(keyboard);
+    let shown = String::from_utf8_lossy(&ended.stdout).into_owned();
+    let out = fs::read_to_string(&file).unwrap_or_default();
+    let _ = fs::remove_file(file);
+    answer_of(home, &CommandRun { code: ended.status.code().unwrap_or(137), out, err: shown })
 }
 
 /// Whatever is damaged, a hook exits with 0 and prints one JSON document (G108).
@@ -133,30 +171,22 @@ pub(crate) fn answer_of(home: &Home, ran: &CommandRun) -> CommandResult {
 }
 
 fn run_tool(home: &Home, wrapper: &[&str], tool: &str, arguments: &Value) -> CommandResult {
-    let broken =
-        |what: String| CommandResult { end: End::Broken(what.clone()), value: Value::Null, output: what };
+    let ended = |end: End, output: String| CommandResult { end, value: Value::Null, output };
     let mut server = match home.server_in(wrapper) {
         Ok(server) => server,
-        // A server that cannot start says why: the oracle decides whether the reason is valid.
-        Err(why)
-            if why.contains("panicked at")
-                || !why.contains("cannot serve") && !why.contains("config.toml") =>
-        {
-            return broken(why);
-        }
-        Err(why) => {
-            return CommandResult {
-                end: End::Refused("NO_SERVER".to_owned()),
-                value: Value::Null,
-                output: why,
-            };
-        }
+        // The oracle decides whether the reason is valid.
+        Err(why) if why.is_refusal() => return ended(End::Refused(NO_SERVER.to_owned()), why.to_string()),
+        Err(why) => return ended(End::Broken(why.to_string()), why.to_string()),
     };
     let reply = server.try_call(tool, arguments.clone());
     let (status, told) = server.end();
+    let failed = |what: String| match is_refusal(status.code(), &told) {
+        true => ended(End::Stopped(what.clone()), what),
+        false => ended(End::Broken(what.clone()), what),
+    };
     match reply {
-        Err(why) => broken(format!("{why}: {told}")),
-        Ok(_) if told.contains("panicked at") || !status.success() => broken(format!("{status}: {told}")),
+        Err(why) => failed(format!("{why}: {told}")),
+        Ok(_) if told.contains("panicked at") || !status.success() => failed(format!("{status}: {told}")),
         Ok(reply) => {
             let end = match reply.is_error {
                 true => End::Refused(reply.structured["code"].as_str().unwrap_or("none").to_owned()),
@@ -196,227 +226,4 @@ fn without_tokens(text: &str) -> String {
             }
         })
         .collect()
-}
-
-/// All commands, with those about a session for each of them.
-pub(crate) fn commands(template: &Template) -> Vec<Command> {
-    let mut all = Vec::new();
-    for run in [&template.victim, &template.sharing, &template.apart] {
-        all.extend(about_one(run));
-    }
-    all.extend(about_all(template));
-    all.extend(next_steps(template));
-    all.extend(in_hosts(template));
-    all
-}
-
-/// What hosts run between two calls, and what is configured in them.
-fn in_hosts(template: &Template) -> Vec<Command> {
-    use Effect::{Looks, Writes};
-    let hook = |name: &str, event, input| Command {
-        name: name.to_owned(),
-        effect: Writes,
-        about: About::Elsewhere,
-        compare: Compare::Success,
-        signs: false,
-        call: Call::Hook(event, input),
-    };
-    let change =
-        |name, arguments: &[&str]| program(name, Writes, About::Elsewhere, Compare::Success, arguments);
-    vec![
-        hook("hook, turn ends", "Stop", json!({ "stop_hook_active": false, "background_tasks": [] })),
-        hook("hook, chat resumed", "SessionStart", json!({ "source": "resume" })),
-        hook("hook, step shown", "PostToolUse", shown(&template.victim)),
-        hook("hook, command run", "PostToolUse", ran("cargo check")),
-        program("install list", Looks, About::Elsewhere, Compare::Success, &["install", "--list"]),
-        change("install", &["install", "--client", "gemini", "--yes"]),
-        change("uninstall", &["uninstall", "--client", INSTALLED_CLIENT, "--yes"]),
-    ]
-}
-
-/// What Claude Code reports after one of our tools returned the pending step of a run.
-pub(crate) fn shown(run: &Run) -> Value {
-    let text = json!([{ "type": "text", "text": format!("stateToken: {}", run.state) }]);
-    json!({ "tool_name": "mcp__workrail__continue_workflow", "tool_response": text })
-}
-
-/// What it reports after a command of the agent.
-pub(crate) fn ran(command: &str) -> Value {
-    let response = json!({ "stdout": "", "stderr": "", "interrupted": false });
-    json!({ "tool_name": "Bash", "tool_input": { "command": command }, "tool_response": response })
-}
-
-/// Configured in the template.
-pub(crate) const INSTALLED_CLIENT: &str = "claude-code";
-
-/// Commands that errors and `doctor` recommend.
-fn next_steps(template: &Template) -> Vec<Command> {
-    let has = |arguments: &[&str]| template.home.run(&[arguments, &["--help"]].concat()).code == 0;
-    let mut found = Vec::new();
-    if has(&["store", "restore"]) {
-        let step = |name, effect, arguments: &[&str]| {
-            program(name, effect, About::Store, Compare::Diagnosis, arguments)
-        };
-        found.push(step("restore", Effect::Repairs, &["store", "restore", "../backup"]));
-        found.push(step("restore dry run", Effect::Looks, &["store", "restore", "../backup", "--dry-run"]));
-        found.push(step("backup", Effect::Writes, &["store", "backup", "../another-backup"]));
-        found.push(step("copy", Effect::Writes, &["store", "copy", "../data", "../another-store"]));
-    }
-    if has(&["store", "keys", "new"]) {
-        let arguments = ["store", "keys", "new", "--yes"];
-        found.push(program("keys new", Effect::Repairs, About::Elsewhere, Compare::Diagnosis, &arguments));
-    }
-    let new_secret = ["store", "keys", "http-secret", "--new", "--yes"];
-    found.push(program(
-        "new http secret",
-        Effect::Repairs,
-        About::Elsewhere,
-        Compare::Diagnosis,
-        &new_secret,
-    ));
-    found
-}
-
-fn program(name: &str, effect: Effect, about: About, compare: Compare, arguments: &[&str]) -> Command {
-    let mut arguments: Vec<String> = arguments.iter().map(|word| (*word).to_owned()).collect();
-    arguments.push("--json".to_owned());
-    let signs = ["resume", "show"].iter().any(|word| name.contains(word));
-    Command { name: name.to_owned(), effect, about, compare, signs, call: Call::Program(arguments) }
-}
-
-fn tool(
-    name: &str,
-    effect: Effect,
-    about: About,
-    compare: Compare,
-    tool: &'static str,
-    arguments: Value,
-) -> Command {
-    let signs = !["workflow", "list", "inspect"].iter().any(|word| name.starts_with(word));
-    Command { name: name.to_owned(), effect, about, compare, signs, call: Call::Tool(tool, arguments) }
-}
-
-fn about_one(run: &Run) -> Vec<Command> {
-    use Compare::{Diagnosis, Success, Whole};
-    use Effect::{Looks, Repairs, Writes};
-    let session = run.session.as_str();
-    let about = || About::Session(session.to_owned());
-    let named = |name: &str| format!("{name} {}", run.word);
-    let say = |name: &str, effect, compare, arguments: &[&str]| {
-        program(&named(name), effect, about(), compare, arguments)
-    };
-    let ask = |name: &str, effect, compare, called, arguments| {
-        tool(&named(name), effect, about(), compare, called, arguments)
-    };
-    let output = json!({ "notesMarkdown": "counted again" });
-    vec![
-        say("sessions show", Looks, Whole, &["show", session]),
-        say("sessions show by label", Looks, Whole, &["show", &run.label]),
-        say("sessions log", Looks, Whole, &["log", session]),
-        say("sessions tree", Looks, Whole, &["tree", session]),
-        say("report", Looks, Whole, &["report", session]),
-        say("report by label", Looks, Whole, &["report", &run.label]),
-        say("export", Looks, Success, &["session", "export", session, "-o", "../out.json", "--force"]),
-        say("prefs show", Looks, Whole, &["session", "prefs", "show", "--session", session]),
-        say("verify one", Looks, Diagnosis, &["store", "verify", session]),
-        say("repair dry run", Looks, Diagnosis, &["store", "repair", session, "--dry-run"]),
-        ask("look", Looks, Whole, "continue_workflow", json!({ "stateToken": run.state })),
-        ask("replay", Looks, Whole, "continue_workflow", run.last_call.clone()),
-        ask("read run", Looks, Whole, "read_run", json!({ "run": run.label })),
-        // It offers other runs too, each in its own object.
-        Command {
-            about: About::Store,
-            ..ask(
-                "resume by label",
-                Looks,
-                Compare::PerSession,
-                "resume_session",
-                json!({ "run": run.label }),
-            )
-        },
-        ask(
-            "advance",
-            Writes,
-            Success,
-            "continue_workflow",
-            json!({ "ackToken": run.ack, "output": output }),
-        ),
-        ask(
-            "checkpoint",
-            Writes,
-            Success,
-            "checkpoint_workflow",
-            json!({ "checkpointToken": run.checkpoint, "output": output }),
-        ),
-        say("repair", Repairs, Diagnosis, &["store", "repair", session, "--yes"]),
-    ]
-}
-
-fn about_all(template: &Template) -> Vec<Command> {
-    use About::{Elsewhere, Store};
-    use Compare::{Diagnosis, PerSession, Success, Whole};
-    use Effect::{Looks, Writes};
-    let bundle = template.bundle_path();
-    let bundle = format!("../home/{}", bundle.file_name().unwrap().to_string_lossy());
-    vec![
-        program("status", Looks, Store, PerSession, &["status"]),
-        program("sessions list", Looks, Store, PerSession, &["session", "list", "--all"]),
-        program("sessions search", Looks, Store, PerSession, &["search", "the"]),
-        program("sessions resume", Looks, Store, PerSession, &["resume", "swifts"]),
-        program("verify", Looks, Store, Diagnosis, &["store", "verify"]),
-        program("doctor", Looks, Store, Diagnosis, &["doctor"]),
-        program("gc dry run", Looks, Store, Success, &["store", "gc", "--dry-run"]),
-        program("keys", Looks, Elsewhere, Diagnosis, &["store", "keys", "show"]),
-        program("http secret", Looks, Elsewhere, Diagnosis, &["store", "keys", "http-secret"]),
-        program("passkeys", Looks, Elsewhere, Whole, &["store", "passkeys", "show"]),
-        program("prefs show", Looks, Elsewhere, Whole, &["session", "prefs", "show"]),
-        program("list", Looks, Elsewhere, Whole, &["workflow", "list"]),
-        program("inspect", Looks, Elsewhere, Whole, &["workflow", "inspect", "team.walk"]),
-        program("config", Looks, Elsewhere, Success, &["config", "list"]),
-        tool("list tool", Looks, Elsewhere, Whole, "list_workflows", json!({})),
-        tool(
-            "inspect tool",
-            Looks,
-            Elsewhere,
-            Whole,
-            "inspect_workflow",
-            json!({ "workflowId": "team.apart" }),
-        ),
-        tool("resume by words", Looks, Store, PerSession, "resume_session", json!({ "query": "swifts" })),
-        tool("resume by nothing", Looks, Store, PerSession, "resume_session", json!({})),
-        tool(
-            "start",
-            Writes,
-            Elsewhere,
-            Success,
-            "start_workflow",
-            json!({ "workflowId": "team.apart", "goal": "new" }),
-        ),
-        tool(
-            "start the same",
-            Writes,
-            Elsewhere,
-            Success,
-            "start_workflow",
-            json!({ "workflowId": "team.walk" }),
-        ),
-        program("import", Writes, Elsewhere, Success, &["session", "import", &bundle]),
-        program("gc", Writes, Store, Success, &["store", "gc"]),
-        program(
-            "keep",
-            Writes,
-            About::Session(template.apart.session.clone()),
-            Success,
-            &["session", "keep", &template.apart.session],
-        ),
-        // The mark is not part of the session: it can be removed from a damaged one, too.
-        program("unkeep", Writes, Elsewhere, Success, &["session", "unkeep", &template.victim.session]),
-        program(
-            "delete",
-            Writes,
-            About::Session(template.apart.session.clone()),
-            Success,
-            &["session", "delete", &template.apart.session, "--yes"],
-        ),
-    ]
 }

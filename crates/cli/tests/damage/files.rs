@@ -22,12 +22,20 @@ pub(crate) enum Role {
     HttpSecret,
     /// The enrolled passkeys, which only decisions of users need (G98).
     Passkeys,
+    /// The digests of access tokens, which only a team's members need (G113).
+    AccessTokens,
     Settings,
+    /// Which checks a person trusts; without it they are not run (G121).
+    Trust,
+    /// What was fetched of a source: its workflows are missing until the next fetch (G91).
+    Source,
     /// A user's request, never truth.
     UserRequest,
     Lock,
     /// A backup that a repair left in the store.
     Backup,
+    /// Marks a folder as a backup, so that it can be restored from and written to.
+    BackupMarker,
     /// Losing it loses nothing (G18, G83), or only what a hook saw of an unrecorded step (G110).
     Disposable,
 }
@@ -41,6 +49,9 @@ pub(crate) struct Target {
     /// Another of the same kind.
     pub(crate) twin: Option<PathBuf>,
 }
+
+/// The targets that only the template of a long session has.
+pub(crate) const OF_LONG_SESSIONS: [&str; 3] = ["session cache", "cached projection", "cached keys"];
 
 /// All targets that this build of the program has created in the template.
 pub(crate) fn targets(template: &Template) -> Vec<Target> {
@@ -86,7 +97,11 @@ pub(crate) fn targets(template: &Template) -> Vec<Target> {
     for (name, file) in [("passkey log", "passkeys.jsonl"), ("passkey head", "passkeys.head")] {
         add(name, Role::Passkeys, data.join("keys").join(file), None);
     }
+    add("access tokens", Role::AccessTokens, data.join("keys/access-tokens.json"), None);
     add("settings", Role::Settings, PathBuf::from("home/.config/workrail/config.toml"), None);
+    add("stored settings", Role::Disposable, data.join("config.toml"), None);
+    add("trusted checks", Role::Trust, PathBuf::from("home/.config/workrail/trusted-checks.json"), None);
+    add("backup marker", Role::BackupMarker, PathBuf::from("backup/backup.json"), None);
     add("control", Role::UserRequest, of(victim, "control.json"), None);
     add("keep", Role::UserRequest, of(victim, "keep"), None);
     add("session lock", Role::Lock, of(victim, ".lock"), None);
@@ -94,6 +109,11 @@ pub(crate) fn targets(template: &Template) -> Vec<Target> {
     add("activity lock", Role::Lock, data.join("activity.lock"), None);
     add("import lock", Role::Lock, data.join("import.lock"), None);
     add("keys lock", Role::Lock, data.join("keys/.lock"), None);
+    add("backup lock", Role::Lock, data.join("backup.lock"), None);
+    add("index lock", Role::Disposable, data.join("cache/index.lock"), None);
+    let finished = &template.finished;
+    add("failed sync mark", Role::Disposable, of(finished, ".suspect"), None);
+    add("torn manifest", Role::Disposable, of(victim, "manifest.torn"), None);
     add("activity", Role::Disposable, data.join("activity"), None);
     add("activity reservation", Role::Disposable, data.join("activity.reserved"), None);
     for (name, folder) in
@@ -107,19 +127,26 @@ pub(crate) fn targets(template: &Template) -> Vec<Target> {
     let cached = |name: &str| of(victim, "cache").join(name);
     add("cached projection", Role::Disposable, cached("projection"), Some(cached("keys")));
     add("cached keys", Role::Disposable, cached("keys"), Some(cached("projection")));
-    for (name, role, folder) in [
-        ("server record", Role::Disposable, "servers"),
-        ("log", Role::Disposable, "logs"),
-        ("store cache", Role::Disposable, "cache"),
-        ("backup", Role::Backup, "backups"),
-        ("observations", Role::Disposable, "observed"),
-        ("chat", Role::Disposable, "chats"),
-        ("client receipt", Role::Disposable, "clients/receipts"),
-        ("client backup", Role::Disposable, "clients/backups"),
+    add("replaced content folder", Role::Disposable, data.join("backups/content"), None);
+    add("sources folder", Role::Source, data.join("sources"), None);
+    let entries = |folder: &str| entries(&root.join(data).join(folder));
+    for (name, role, folder, wanted) in [
+        ("server record", Role::Disposable, "servers", ".json"),
+        ("server lock", Role::Disposable, "servers", ".lock"),
+        ("log", Role::Disposable, "logs", ".jsonl"),
+        ("store cache", Role::Disposable, "cache", ".idx"),
+        ("backup", Role::Backup, "backups", "sess_"),
+        ("replaced content", Role::Disposable, "backups/content", "snapshot-"),
+        ("replaced keyring", Role::Disposable, "keys", "keyring.unusable-"),
+        ("replaced http secret", Role::Disposable, "keys", "http-secret.unusable-"),
+        ("replaced passkey log", Role::Disposable, "keys", "passkeys.damaged-"),
+        ("observations", Role::Disposable, "observed", ".jsonl"),
+        ("taken observations", Role::Disposable, "observed", ".taken"),
+        ("chat", Role::Disposable, "chats", ".json"),
+        ("client receipt", Role::Disposable, "clients/receipts", ""),
+        ("client backup", Role::Disposable, "clients/backups", ""),
     ] {
-        let mut inside = entries(&root.join(data).join(folder));
-        inside.retain(|path| !path.ends_with(".lock"));
-        if let Some(path) = inside.first() {
+        if let Some(path) = entries(folder).iter().find(|path| path.contains(wanted)) {
             add(name, role, data.join(folder).join(path), None);
         }
     }
@@ -129,8 +156,17 @@ pub(crate) fn targets(template: &Template) -> Vec<Target> {
         data.join(format!("backups/{}-1/manifest.jsonl", template.repaired)),
         None,
     );
-    for name in ["cache folder", "store cache", "server record"] {
-        assert!(found.iter().any(|target| target.name == name), "the template has no {name}");
+    let source =
+        entries("sources/git").pop().map(|key| Path::new("sources/git").join(key)).unwrap_or_default();
+    for (name, wanted) in [
+        ("source record", "record.json"),
+        ("source lock", "lock"),
+        ("source repository", "repository"),
+        ("source contents", ".contents"),
+    ] {
+        if let Some(path) = entries(source.to_str().unwrap()).iter().find(|path| path.ends_with(wanted)) {
+            add(name, Role::Source, data.join(&source).join(path), None);
+        }
     }
     found
 }
@@ -192,10 +228,14 @@ impl Target {
             Role::Keys
             | Role::HttpSecret
             | Role::Passkeys
+            | Role::AccessTokens
             | Role::Settings
+            | Role::Trust
+            | Role::Source
             | Role::UserRequest
             | Role::Lock
             | Role::Backup
+            | Role::BackupMarker
             | Role::Disposable => BTreeSet::new(),
         }
     }

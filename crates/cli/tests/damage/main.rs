@@ -9,13 +9,17 @@
 
 mod advice;
 mod cell_group;
+#[path = "../command_tree/mod.rs"]
+mod command_tree;
 mod commands;
+mod coverage;
 mod damages;
 mod differences;
 mod faults;
 mod files;
 mod matrix;
 mod oracle;
+mod rows;
 mod template;
 mod tree;
 mod usable;

@@ -1,16 +1,19 @@
 //! What must hold in a cell, computed from the undamaged store.
 
+mod diagnosis;
+mod refusals;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 use workrail_testkit::home::Home;
 
 use crate::advice;
-use crate::commands::{About, Command, CommandResult, Compare, Effect, End};
+use crate::commands::{About, Command, CommandResult, Compare, Effect, End, NO_SERVER};
 use crate::damages::Damage;
 use crate::differences::{first_difference, is_same_but_for_titles, parts_of, short};
 use crate::files::{Role, Target};
-use crate::template::Template;
+use crate::template::{GIT_SOURCE, Template};
 use crate::usable::{is_same_keyring, is_well_formed_secret, only_last_group_is_lost};
 
 /// Words by which an answer shows that something is wrong.
@@ -94,6 +97,15 @@ impl<'a> Case<'a> {
         matches!(self.damage, Damage::Missing | Damage::Empty)
     }
 
+    /// Whether a command lists the workflows of all sources.
+    fn lists_workflows(&self, command: &Command) -> bool {
+        ["list", "list tool"].contains(&command.name.as_str())
+    }
+
+    fn names_source(&self, answer: &CommandResult) -> bool {
+        answer.output.contains(GIT_SOURCE)
+    }
+
     fn holds_passkeys(&self) -> bool {
         self.target.name == "keys folder"
     }
@@ -143,7 +155,7 @@ impl<'a> Case<'a> {
     pub(crate) fn judge(&self, command: &Command, answer: &CommandResult) -> Vec<String> {
         let mut found = Vec::new();
         match &answer.end {
-            End::Broken(what) => return vec![format!("broke: {}", short(what))],
+            End::Stopped(what) | End::Broken(what) => return vec![format!("broke: {}", short(what))],
             End::Refused(code) => found.extend(self.complete_error(code, answer)),
             End::Done | End::Problems => {}
         }
@@ -161,7 +173,7 @@ impl<'a> Case<'a> {
     }
 
     fn complete_error(&self, code: &str, answer: &CommandResult) -> Option<String> {
-        if code == "NO_SERVER" {
+        if code == NO_SERVER {
             // Without settings or its own folder there is nothing to serve; everything else fails only the call.
             let may = matches!(self.target.role, Role::Settings | Role::Base);
             return (!may).then(|| format!("no server: {}", short(&answer.output)));
@@ -189,63 +201,6 @@ impl<'a> Case<'a> {
         (!told && !as_before).then(|| format!("the settings are not named: {}", short(&answer.output)))
     }
 
-    /// Whether this command may be refused here, because what it needs is damaged.
-    fn may_refuse(&self, command: &Command, answer: &CommandResult) -> bool {
-        let writes = command.effect != Effect::Looks;
-        let about_victim = command.about == About::Session(self.template.victim.session.clone());
-        let file = self.target.path.file_name().unwrap().to_string_lossy().into_owned();
-        match self.target.role {
-            _ if command.name == "unkeep" && self.may_refuse_unkeep(answer) => true,
-            // Another store's keys sign as well: only tokens signed by ours are refused.
-            Role::Keys if self.has_usable_keys => command.presents_token() && answer.output.contains("key"),
-            Role::Keys => {
-                let needs_it = command.signs || command.name == "passkeys" && self.holds_passkeys();
-                self.harms && needs_it && answer.output.contains("key")
-            }
-            Role::Lock => {
-                let may = self.target.name != "session lock" || about_victim;
-                // A replay makes sure that what it repeats is durable; `verify` reports a lock that cannot be taken.
-                let locks = ["replay", "verify"].iter().any(|name| command.name.starts_with(name)) || writes;
-                locks && may && self.damage.blocks_a_lock() && answer.output.contains(&file)
-            }
-            // An unreadable request may ask for less autonomy: the advance waits until it can be read.
-            Role::UserRequest if self.is_forbidden() => {
-                let needs_it = command.name.starts_with("prefs") || command.name.starts_with("advance");
-                needs_it && about_victim && answer.output.contains(&file)
-            }
-            Role::UserRequest if command.name == "unkeep" => self.harms && answer.output.contains(&file),
-            Role::UserRequest => self.harms && command.name.starts_with("prefs show") && about_victim,
-            // An unreadable backup may need any content.
-            Role::Backup => self.harms && command.name.starts_with("gc"),
-            // A log that cannot be written is still readable.
-            Role::Log if self.damage == Damage::ReadOnly => {
-                // A replay first makes sure that what it repeats is durable.
-                (writes || command.name.starts_with("replay")) && about_victim
-            }
-            Role::Base => self.harms || writes && self.damage == Damage::ReadOnly,
-            // An unreadable session may need any content.
-            Role::Log | Role::Content => self.harms && command.name.starts_with("gc"),
-            Role::HttpSecret => self.harms && command.name.contains("http secret"),
-            Role::Passkeys => self.harms && command.name.starts_with("passkeys"),
-            // If the original cannot be backed up, no client's file is changed (G111).
-            Role::Disposable if ["install", "uninstall"].contains(&command.name.as_str()) => {
-                self.target.path.starts_with("data/clients") && answer.output.contains("data/clients")
-            }
-            Role::Settings | Role::Disposable => false,
-        }
-    }
-
-    /// It needs the session's folder, its lock, and a log that may be read, even if it is damaged.
-    fn may_refuse_unkeep(&self, answer: &CommandResult) -> bool {
-        let is_named = answer.output.contains(&self.template.victim.session);
-        match self.target.name {
-            "session folder" => is_named && (self.harms || self.damage == Damage::ReadOnly),
-            "session lock" => is_named && self.damage.blocks_a_lock(),
-            "manifest" | "events folder" => is_named && self.is_forbidden(),
-            _ => false,
-        }
-    }
-
     fn compared(&self, command: &Command, answer: &CommandResult) -> Vec<String> {
         let before = &self.baseline[&command.name];
         if self.may_refuse(command, answer) && matches!(answer.end, End::Refused(_) | End::Problems) {
@@ -264,12 +219,19 @@ impl<'a> Case<'a> {
         let is_part = match self.target.role {
             // Without their folder there are no passkeys; `doctor` reports that the keys are gone.
             Role::Keys if command.name == "passkeys" => self.holds_passkeys() && self.is_emptied(),
+            Role::Keys if command.name == "tokens" => self.holds_passkeys() && self.is_emptied(),
             Role::Keys => self.harms && command.signs,
             Role::UserRequest => {
                 self.harms && command.about == About::Session(self.template.victim.session.clone())
             }
+            // Without the file there are no tokens.
+            Role::AccessTokens if command.name == "tokens" => self.is_emptied(),
+            // What cannot be read is not trusted.
+            Role::Trust => self.harms && command.name == "trust list",
+            Role::Source => self.harms && self.lists_workflows(command) && self.names_source(answer),
             Role::Log | Role::Content | Role::Base | Role::Settings => false,
-            Role::HttpSecret | Role::Passkeys | Role::Lock | Role::Backup | Role::Disposable => false,
+            Role::HttpSecret | Role::Passkeys | Role::AccessTokens => false,
+            Role::Lock | Role::Backup | Role::BackupMarker | Role::Disposable => false,
         };
         // A request that exists but cannot be read is reported to the user who asks for it.
         let is_lost = self.target.name == "control" && self.harms && !self.is_emptied();
@@ -340,7 +302,7 @@ impl<'a> Case<'a> {
                 }
             }
             End::Refused(_) if self.pending => vec![format!("refused: {}", short(&answer.output))],
-            End::Refused(_) | End::Broken(_) => Vec::new(),
+            End::Refused(_) | End::Stopped(_) | End::Broken(_) => Vec::new(),
         }
     }
 
@@ -371,7 +333,11 @@ impl<'a> Case<'a> {
                     part.as_object_mut().map(|part| part.remove(name));
                 }
             }
-            if old != new {
+            // The fewer runs can be offered, the more room is left for others.
+            let is_offered_instead = command.name.starts_with("resume")
+                && !self.needed_by.is_empty()
+                && old.as_array().is_some_and(Vec::is_empty);
+            if old != new && !is_offered_instead {
                 found.push(format!("{session} answers otherwise: {}", first_difference(&old, &new, "")));
             }
         }
@@ -395,111 +361,6 @@ impl<'a> Case<'a> {
         match asked && (labelled || self.target.role == Role::Log) {
             true => None,
             false => Some(format!("refused for all: {}", short(&answer.output))),
-        }
-    }
-
-    fn judge_diagnosis(&self, command: &Command, answer: &CommandResult) -> Vec<String> {
-        let is_truth = matches!(self.target.role, Role::Log | Role::Content | Role::Base);
-        let truth = is_truth && self.harms;
-        match (&command.about, command.name.as_str()) {
-            (_, "verify") => self.judge_verify(truth, answer),
-            (_, "doctor") => self.judge_doctor(answer),
-            (_, "keys") => Vec::new(),
-            (_, "backup" | "copy") => self.judge_backup(answer),
-            (About::Session(session), _) if self.is_sound(session) => {
-                match answer.end == End::Done || self.may_refuse(command, answer) {
-                    true => Vec::new(),
-                    false => vec![format!("{session} is sound, and it says: {}", short(&answer.output))],
-                }
-            }
-            (_, name) if name.starts_with("verify one") && !self.pending && answer.end == End::Done => {
-                vec!["says that a damaged session is sound".to_owned()]
-            }
-            (About::Session(_) | About::Store | About::Elsewhere, _) => Vec::new(),
-        }
-    }
-
-    /// Whether `verify` reports a problem of this very file.
-    fn is_a_subject(&self, answer: &CommandResult) -> bool {
-        let name = self.target.path.file_name().unwrap().to_string_lossy();
-        let mut problems = answer.value["problems"].as_array().into_iter().flatten();
-        problems.any(|problem| problem["subject"] == *name)
-    }
-
-    fn judge_verify(&self, truth: bool, answer: &CommandResult) -> Vec<String> {
-        if let End::Refused(_) = answer.end {
-            return vec![format!("verify gives up: {}", short(&answer.output))];
-        }
-        let mut found = Vec::new();
-        if self.target.role == Role::Passkeys && self.harms && !answer.output.contains("passkeys.") {
-            found.push(format!("does not name the passkey log: {}", short(&answer.output)));
-        }
-        if truth && !self.is_gone() && !self.mentions_harm(answer) {
-            found.push(format!("does not name the damage: {}", short(&answer.output)));
-        }
-        let may_be_named = match self.target.role {
-            Role::Backup => true,
-            Role::Lock => answer.output.contains(&*self.target.path.file_name().unwrap().to_string_lossy()),
-            Role::Log | Role::Content | Role::Base | Role::HttpSecret => false,
-            // Without usable keys no token is accepted, and without the counter nothing is recorded.
-            Role::Keys | Role::Passkeys => self.harms,
-            Role::Disposable => self.target.name.starts_with("activity") && self.is_a_subject(answer),
-            Role::Settings | Role::UserRequest => false,
-        };
-        if !truth && answer.end == End::Problems && !may_be_named {
-            found.push(format!("calls a sound store damaged: {}", short(&answer.output)));
-        }
-        for problem in answer.value["problems"].as_array().into_iter().flatten() {
-            let what = problem["subject"].as_str().unwrap_or_default();
-            if self.template.sessions().contains(&what) && self.is_sound(what) {
-                found.push(format!("calls {what} damaged: {problem}"));
-            }
-        }
-        found
-    }
-
-    /// A backup of an intact store succeeds; one of a damaged store reports what it lacks.
-    fn judge_backup(&self, answer: &CommandResult) -> Vec<String> {
-        let truth = matches!(self.target.role, Role::Log | Role::Content | Role::Base) && self.harms;
-        let output = answer.output.to_lowercase();
-        let is_labelled = LABELS.iter().any(|label| output.contains(label));
-        match &answer.end {
-            End::Done if truth && !self.is_gone() && !self.pending && !is_labelled => {
-                vec![format!("a backup of a damaged store says nothing: {}", short(&answer.output))]
-            }
-            End::Refused(_) | End::Problems if self.target.role == Role::Disposable || !self.harms => {
-                match self.damage.blocks_a_lock() && self.target.role == Role::Lock {
-                    true => Vec::new(),
-                    false => vec![format!("a sound store was not backed up: {}", short(&answer.output))],
-                }
-            }
-            End::Done | End::Refused(_) | End::Problems | End::Broken(_) => Vec::new(),
-        }
-    }
-
-    fn judge_doctor(&self, answer: &CommandResult) -> Vec<String> {
-        let named = match self.target.role {
-            Role::Log => {
-                !self.harms || self.is_gone() || answer.output.contains(&self.template.victim.session)
-            }
-            Role::Keys if self.harms && !self.has_usable_keys => {
-                let findings = answer.value["findings"].as_array().cloned().unwrap_or_default();
-                findings.iter().any(|finding| finding["level"] != "ok" && finding.to_string().contains("key"))
-            }
-            Role::HttpSecret if self.harms && !self.has_usable_secret => {
-                answer.output.contains("HTTP secret")
-            }
-            Role::Passkeys if self.harms => {
-                answer.output.contains("passkeys.jsonl") || answer.output.contains("passkeys.head")
-            }
-            Role::Keys | Role::HttpSecret | Role::Passkeys => true,
-            Role::Content | Role::Base | Role::Settings => true,
-            Role::UserRequest | Role::Lock | Role::Backup | Role::Disposable => true,
-        };
-        match (&answer.end, named) {
-            (End::Refused(_), _) => vec![format!("doctor gives up: {}", short(&answer.output))],
-            (_, true) => Vec::new(),
-            (_, false) => vec![format!("doctor does not name the damage: {}", short(&answer.output))],
         }
     }
 }

@@ -12,7 +12,11 @@ use workrail_testkit::authenticator::{Authenticator, enrolments};
 use workrail_testkit::home::{Home, User};
 use workrail_testkit::mcp_client::{McpClient, ToolReply};
 
-use crate::commands::{About, Call, Command, Compare, Effect, End, INSTALLED_CLIENT, ran, shown};
+use crate::commands::{About, Call, Command, Compare, Effect, End};
+use crate::rows::{INSTALLED_CLIENT, ran, shown};
+
+/// A source of workflows in a git repository.
+pub(crate) const GIT_SOURCE: &str = "team";
 
 /// The chat, in a host, that works on the victim.
 pub(crate) const CHAT: &str = "chat-of-the-matrix";
@@ -27,6 +31,7 @@ fn program() -> PathBuf {
 #[derive(Clone, Debug)]
 pub(crate) struct Run {
     pub(crate) session: String,
+    pub(crate) run: String,
     pub(crate) label: String,
     pub(crate) word: &'static str,
     pub(crate) state: String,
@@ -38,16 +43,24 @@ pub(crate) struct Run {
 #[derive(Debug)]
 pub(crate) struct Template {
     pub(crate) home: Home,
-    /// The session whose files are damaged. It has long notes, an artifact, a checkpoint, pending preferences and a keep mark.
+    /// The session whose files are damaged. It has long notes, an artifact, a checkpoint, pending preferences, a keep mark,
+    /// the remains of an interrupted write, and two runs that wait for a person.
     pub(crate) victim: Run,
+    /// The label of a run inside the victim that waits for an approval.
+    pub(crate) gated: String,
+    /// The label of a run inside the victim that waits for an answer.
+    pub(crate) asking: String,
     /// Runs the same workflow, so that it shares content with the victim.
     pub(crate) sharing: Run,
     /// Shares nothing with the victim.
     pub(crate) apart: Run,
     /// Finished.
     pub(crate) finished: String,
+    pub(crate) finished_label: String,
     /// Was damaged and repaired: its backup is in the store.
     pub(crate) repaired: String,
+    /// The id of an access token.
+    pub(crate) token: String,
     /// Which sessions refer to a digest.
     pub(crate) referrers: BTreeMap<String, Vec<String>>,
     helps: Mutex<BTreeMap<String, Option<String>>>,
@@ -79,6 +92,7 @@ fn walk(client: &mut McpClient, workflow: &str, word: &'static str, outputs: &[V
     let run = &reply.structured["run"];
     Run {
         session: run["sessionId"].as_str().unwrap().to_owned(),
+        run: run["runId"].as_str().unwrap().to_owned(),
         label: run["label"].as_str().unwrap().to_owned(),
         word,
         state: token("stateToken"),
@@ -86,6 +100,21 @@ fn walk(client: &mut McpClient, workflow: &str, word: &'static str, outputs: &[V
         checkpoint: token("checkpointToken"),
         last_call,
     }
+}
+
+/// Keys and an HTTP secret that cannot be used are moved aside, before anything is signed.
+fn replace_unusable_keys(home: &Home) {
+    let keys = home.data().join("keys");
+    fs::create_dir_all(keys.join("http-secret")).unwrap();
+    home.write(&keys.join("keyring.json"), "not a keyring");
+    for (path, mode) in
+        [(keys.clone(), 0o700), (keys.join("http-secret"), 0o700), (keys.join("keyring.json"), 0o600)]
+    {
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+        home.give(&path);
+    }
+    home.done(&["store", "keys", "new", "--yes"]);
+    home.done(&["store", "keys", "http-secret", "--new", "--yes"]);
 }
 
 /// The client knows the process that sets limits; the server reports its own process id.
@@ -97,6 +126,19 @@ fn kill_server(home: &Home) {
     assert!(std::process::Command::new("kill").args(["-KILL", &process]).status().unwrap().success());
 }
 
+/// Starts a run inside another and submits its first step, which then waits for a person.
+fn waiting_inside(client: &mut McpClient, parent: &Run, workflow: &str) -> String {
+    let arguments = json!({ "workflowId": workflow, "goal": format!("ask about {}", parent.word), "parent": parent.state });
+    let first = done(client, "start_workflow", arguments);
+    let output = json!({ "notesMarkdown": "waits for a person" });
+    let blocked =
+        done(client, "continue_workflow", json!({ "ackToken": first.string("ackToken"), "output": output }));
+    assert_eq!(blocked.structured["kind"], "blocked", "{}", blocked.text);
+    let run = &first.structured["run"];
+    assert_eq!(run["sessionId"], parent.session.as_str());
+    run["label"].as_str().unwrap().to_owned()
+}
+
 impl Template {
     /// `checkpoints` lengthen the victim's log.
     pub(crate) fn build(root: &Path, user: User, checkpoints: usize) -> Self {
@@ -104,7 +146,10 @@ impl Template {
         for (id, steps) in [("team.walk", 6), ("team.apart", 4), ("team.short", 1)] {
             home.write(&home.workflows().join(format!("{id}.json")), &workflow(id, steps).to_string());
         }
-        home.write(&home.home().join(".config/workrail/config.toml"), "[retention]\nttl_days = 30\n");
+        home.gated_workflow();
+        home.asking_workflow();
+        home.write(&home.config(), "[retention]\nttl_days = 30\n");
+        replace_unusable_keys(&home);
         let notes = |text: &str| json!({ "notesMarkdown": text });
         let mut client = home.server().unwrap();
         let mut victim = walk(
@@ -117,6 +162,8 @@ impl Template {
                 json!({ "notesMarkdown": "with a list", "artifacts": [{ "kind": "team.list", "items": [1, 2, 3] }] }),
             ],
         );
+        let gated = waiting_inside(&mut client, &victim, "team.gated");
+        let asking = waiting_inside(&mut client, &victim, "team.asking");
         for _ in 0..checkpoints {
             let checkpoint =
                 json!({ "checkpointToken": victim.checkpoint, "output": notes("half of the weir") });
@@ -125,32 +172,37 @@ impl Template {
         }
         let sharing = walk(&mut client, "team.walk", "otters", &[notes("two otters")]);
         let apart = walk(&mut client, "team.apart", "swifts", &[notes("a cloud of swifts")]);
-        let finished = walk(&mut client, "team.short", "newts", &[notes("three newts")]).session;
+        let finished = walk(&mut client, "team.short", "newts", &[notes("three newts")]);
         let repaired = walk(&mut client, "team.short", "toads", &[notes("no toads")]).session;
         client.until_indexed();
-        // A killed server leaves its registration behind.
-        kill_server(&home);
-        drop(client);
+        client.close();
+        let token = home.done(&["team", "token", "create", "ada", "--role", "agent", "--json"]).json();
         let template = Self {
             home,
             victim,
+            gated,
+            asking,
             sharing,
             apart,
-            finished,
+            finished: finished.session,
+            finished_label: finished.label,
             repaired,
+            token: token["id"].as_str().unwrap().to_owned(),
             referrers: BTreeMap::new(),
             helps: Mutex::default(),
         };
         template.repair_one();
+        template.interrupt_a_write();
         template.request_preferences();
         template.hook();
+        // The client has settings of its own, which are backed up.
+        template.home.write(&template.home.home().join(".claude/settings.json"), "{\"theme\":\"dark\"}\n");
         template.run(&["install", "--client", INSTALLED_CLIENT, "--yes"]);
         template.enrol();
         template.bundle();
-        template.run(&["store", "keys", "http-secret", "--new", "--yes"]);
-        if template.home.run(&["store", "backup", "--help"]).code == 0 {
-            template.run(&["store", "backup", "../backup"]);
-        }
+        template.set_up_surroundings();
+        template.replace_content();
+        template.leave_marks();
         Self { referrers: template.find_referrers(), ..template }
     }
 
@@ -167,6 +219,75 @@ impl Template {
             (ran.code == 0).then_some(ran.out)
         };
         known.entry(path.join(" ")).or_insert_with(asked).clone()
+    }
+
+    /// The next writer completes it and moves its remains aside.
+    fn interrupt_a_write(&self) {
+        let manifest = self.home.data().join("sessions").join(&self.victim.session).join("manifest.jsonl");
+        let whole = fs::read(&manifest).unwrap();
+        fs::write(&manifest, &whole[..whole.len() - 9]).unwrap();
+        let mut client = self.home.server().unwrap();
+        done(&mut client, "continue_workflow", self.victim.last_call.clone());
+        // A killed server leaves its registration behind.
+        kill_server(&self.home);
+        drop(client);
+        assert!(fs::read(&manifest).unwrap() == whole, "the write was completed");
+    }
+
+    /// Checks that a person trusts, and a source in a git repository.
+    fn set_up_surroundings(&self) {
+        let home = &self.home;
+        let step =
+            json!({ "id": "work", "title": "Work", "prompt": "Do it.", "checks": [{ "command": "test" }] });
+        home.workflow(&json!({
+            "id": "team.checked", "name": "Checked", "description": "Runs a check.", "version": "1.0.0", "steps": [step],
+        }));
+        home.write(&home.project().join(".workrail/checks.toml"), "[test]\nargv = [\"true\"]\n");
+        let trusted = home.typed(&["trust"], "project");
+        assert_eq!(trusted.code, 0, "{trusted:?}");
+        let plugin = r#"{"manifestVersion":1,"name":"acme","workflows":["p.json"]}"#;
+        home.write(&home.root().join("plugin/workrail-plugin.json"), plugin);
+        home.write(&home.root().join("plugin/p.json"), &workflow("acme.p", 1).to_string());
+        let repository = self.repository();
+        home.write(&repository.join("fetched.json"), &workflow("team.fetched", 1).to_string());
+        home.git(&repository, &["init", "-q"]);
+        home.git(&repository, &["add", "."]);
+        home.git(&repository, &["commit", "-q", "-m", "one"]);
+        let source = ["workflow", "sources", "add", "git", GIT_SOURCE, repository.to_str().unwrap()];
+        // Nothing is fetched in the background.
+        self.run(&[&source[..], &["--allow-local", "--sync-hours", "0"]].concat());
+        self.run(&["workflow", "sources", "sync", GIT_SOURCE]);
+    }
+
+    /// The repository of the source. The copies of this home fetch from it, too.
+    pub(crate) fn repository(&self) -> PathBuf {
+        self.home.root().join("repository")
+    }
+
+    /// Damaged content is replaced from a backup, and kept.
+    fn replace_content(&self) {
+        // Some keep their settings in the data directory.
+        self.home.write(&self.home.data().join("config.toml"), "[retention]\nttl_days = 30\n");
+        self.run(&["store", "backup", "../backup"]);
+        let of_apart = self.events(&self.apart.session);
+        let mut digests = of_apart.iter().filter_map(|event| event["data"]["snapshotRef"].as_str());
+        let digest = digests.next().unwrap().trim_start_matches("sha256:");
+        let snapshot = self.home.data().join(format!("snapshots/{digest}.json"));
+        let whole = fs::read(&snapshot).unwrap();
+        fs::write(&snapshot, &whole[1..]).unwrap();
+        self.run(&["store", "restore", "../backup"]);
+        assert!(fs::read(&snapshot).unwrap() == whole, "the content was restored");
+    }
+
+    /// What only a failed sync or a killed process leaves.
+    fn leave_marks(&self) {
+        let data = self.home.data();
+        let observed =
+            |run: &Run, ending: &str| data.join(format!("observed/{}-{}.{ending}", run.session, run.run));
+        let lines = fs::read_to_string(observed(&self.victim, "jsonl")).unwrap();
+        self.home.write(&observed(&self.apart, "taken"), &lines);
+        self.home.write(&data.join("sessions").join(&self.finished).join(".suspect"), "");
+        self.home.write(&data.join("cache/index.lock"), "");
     }
 
     fn repair_one(&self) {
@@ -197,13 +318,21 @@ impl Template {
         }
     }
 
-    /// Passkeys of two devices, the second after a reset, so that the log has lines before its last.
+    /// Passkeys of two devices, the second after a reset, so that the log has lines before its last. An earlier log was
+    /// damaged and set aside.
     fn enrol(&self) {
-        let log = enrolments(&[Authenticator::new(1), Authenticator::new(2)]);
+        self.write_passkeys(&enrolments(&[Authenticator::new(3)]).replacen("enrolled", "enrolleD", 1));
+        let reset = self.home.typed(&["store", "passkeys", "reset"], "reset passkeys");
+        assert_eq!(reset.code, 0, "{reset:?}");
+        self.write_passkeys(&enrolments(&[Authenticator::new(1), Authenticator::new(2)]));
+    }
+
+    fn write_passkeys(&self, log: &str) {
         let last = log.lines().last().unwrap();
-        for (name, text) in
-            [("passkeys.jsonl", log.clone()), ("passkeys.head", format!("{}\n", Sha256::of(last.as_bytes())))]
-        {
+        for (name, text) in [
+            ("passkeys.jsonl", log.to_owned()),
+            ("passkeys.head", format!("{}\n", Sha256::of(last.as_bytes()))),
+        ] {
             let path = self.home.data().join("keys").join(name);
             self.home.write(&path, &text);
             fs::set_permissions(path, fs::Permissions::from_mode(0o600)).unwrap();

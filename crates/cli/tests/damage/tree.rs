@@ -68,11 +68,12 @@ fn hash(path: &Path, bytes: u64) -> u64 {
     hasher.finish()
 }
 
-/// Servers' notes about themselves, and derived data: never truth (G18, G83).
+/// Servers' notes about themselves, derived data, and what was fetched from elsewhere: never truth (G18, G83, G91).
 pub(crate) fn is_derived(path: &Path) -> bool {
     let mut parts = path.components().map(|part| part.as_os_str().to_string_lossy().into_owned());
     let first = parts.next().unwrap_or_default();
-    ["servers", "logs", "cache", "chats"].contains(&first.as_str()) || parts.any(|part| part == "cache")
+    ["servers", "logs", "cache", "chats", "sources"].contains(&first.as_str())
+        || parts.any(|part| part == "cache")
 }
 
 /// Files that a writer may replace: locks, the counter, temporaries and marks.

@@ -89,7 +89,7 @@ fn a_rejection_reason_in_the_chat_reaches_the_agent() {
     // Another result is.
     let mut other = blocked["nextCall"]["arguments"].clone();
     other["output"] =
-        json!({ "notesMarkdown": "The old table stays until Monday; the new one is beside it." });
+        json!({ "notesMarkdown": "The old table stays until Monday; the new one is next to it." });
     let (_, approved) =
         client.call_and_answer("continue_workflow", &other, &accept(json!({ "decision": "approve" })));
     assert_eq!(client.next(&approved)["run"]["stepId"], "end", "{approved}");

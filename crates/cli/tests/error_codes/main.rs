@@ -319,6 +319,20 @@ fn store_keyring_unusable() {
 }
 
 #[test]
+fn store_access_tokens_unusable() {
+    let scene = Scene::new();
+    let create = ["team", "token", "create", "ada", "--role", "agent"];
+    assert_eq!(command(&scene, &create).code, 0);
+    let tokens = scene.home.data().join("keys/access-tokens.json");
+    fs::write(&tokens, "{}").unwrap();
+    let ran = command(&scene, &create);
+    assert_eq!(ran.code, 1, "{ran:?}");
+    command_refused(&scene.home, &ran, "error", ErrorCode::StoreAccessTokensUnusable, "damaged");
+    fs::remove_file(&tokens).unwrap();
+    assert_eq!(command(&scene, &create).code, 0);
+}
+
+#[test]
 fn internal_invariant() {
     let mut scene = Scene::new();
     let blocked = {

@@ -90,7 +90,7 @@ fn token_unknown_node() {
     refused(&scene, &client.call("continue_workflow", bookmark), ErrorCode::TokenUnknownNode, "state token");
     let ack = scene.ack();
     refused(&scene, &client.call("continue_workflow", ack), ErrorCode::TokenUnknownNode, "ack token");
-    assert!(!scene.advance().is_error, "the run goes on where it lives");
+    assert!(!scene.advance().is_error, "the run continues in its own store");
 }
 
 #[test]

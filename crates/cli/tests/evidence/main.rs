@@ -10,7 +10,6 @@ mod wording;
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
-use std::process::Command;
 
 use serde_json::{Value, json};
 use workrail_testkit::home::Home;
@@ -37,20 +36,11 @@ fn home() -> Home {
     home
 }
 
+/// One for the names of filters, unless they are known to be unchanged, and one for the state of the tree.
+const GIT_RUNS_MAX: usize = 2;
+
 fn git(home: &Home, arguments: &[&str]) -> String {
-    let ran = Command::new("git")
-        .args(["-c", "user.name=T", "-c", "user.email=t@example.org", "-c", "commit.gpgsign=false"])
-        .args(arguments)
-        .current_dir(home.project())
-        .env("HOME", home.home())
-        .env("GIT_CONFIG_NOSYSTEM", "1")
-        // Commits are the same in every run.
-        .env("GIT_AUTHOR_DATE", "2026-01-02T03:04:05Z")
-        .env("GIT_COMMITTER_DATE", "2026-01-02T03:04:05Z")
-        .output()
-        .unwrap();
-    assert!(ran.status.success(), "git {arguments:?}: {}", String::from_utf8_lossy(&ran.stderr));
-    String::from_utf8(ran.stdout).unwrap().trim().to_owned()
+    home.git(&home.project(), arguments)
 }
 
 fn commit(home: &Home, message: &str) {
@@ -160,19 +150,46 @@ fn a_repeated_call_returns_the_recorded_facts_whatever_the_tree_is_now() {
     assert_eq!(evidence(&home, &first.label()), before);
 }
 
-/// G104: a repeated call does not look at the repository a second time.
-#[test]
-fn a_repeated_call_does_not_run_git() {
-    let home = home();
+/// The same home with a `git` that counts its runs, and how often it ran so far.
+fn with_counted_git(home: &Home) -> (Home, impl Fn() -> usize) {
     let (folder, runs) = (home.root().join("bin"), home.root().join("runs"));
     let own = std::env::var("PATH").unwrap();
     let git = own.split(':').map(|folder| Path::new(folder).join("git")).find(|file| file.is_file()).unwrap();
     let script = format!("#!/bin/sh\necho run >> '{}'\nexec '{}' \"$@\"\n", runs.display(), git.display());
     home.write(&folder.join("git"), &script);
     std::fs::set_permissions(folder.join("git"), std::fs::Permissions::from_mode(0o755)).unwrap();
-    let path = format!("{}:{own}", folder.display());
-    let count = || std::fs::read_to_string(&runs).unwrap_or_default().lines().count();
-    let observed = home.with("PATH", path);
+    let counted = home.with("PATH", format!("{}:{own}", folder.display()));
+    (counted, move || std::fs::read_to_string(&runs).unwrap_or_default().lines().count())
+}
+
+/// G104: looking at a repository starts git a fixed number of times, however much has changed in it.
+#[test]
+fn the_runs_of_git_do_not_grow_with_the_repository() {
+    let runs = |edited: usize| {
+        let home = home();
+        let (counted, count) = with_counted_git(&home);
+        let mut client = counted.client();
+        let first = start(&home, &mut client, "guided");
+        let started = count();
+        for file in 0..edited {
+            edit(&home, &format!("docs/{}/{file}.md", file % 10), "A line.\n");
+        }
+        assert_eq!(client.next(&first).step(), "build");
+        let changed = evidence(&home, &first.label()).len();
+        assert!(changed > 0, "the edited files were seen");
+        [started, count() - started]
+    };
+    for edited in [1, 400] {
+        let counted = runs(edited);
+        assert!(counted.iter().all(|count| (1..=GIT_RUNS_MAX).contains(count)), "{edited}: {counted:?}");
+    }
+}
+
+/// G104: a repeated call does not look at the repository a second time.
+#[test]
+fn a_repeated_call_does_not_run_git() {
+    let home = home();
+    let (observed, count) = with_counted_git(&home);
     let mut client = observed.client();
     let first = start(&home, &mut client, "guided");
     let arguments = with_own_words(&first.structured["nextCall"]["arguments"]);

@@ -26,12 +26,7 @@ impl Server {
         let work = folder.join("work");
         fs::create_dir_all(work.join("flows")).unwrap();
         fs::write(work.join("flows/fix.json"), WORKFLOW).unwrap();
-        let git = |arguments: &[&str]| {
-            let identity = ["-c", "user.name=Test", "-c", "user.email=test@example.com"];
-            let mut command = Command::new("git");
-            command.args(identity).args(arguments).current_dir(&work).env("GIT_CONFIG_GLOBAL", "/dev/null");
-            run(command.env("GIT_CONFIG_NOSYSTEM", "1"));
-        };
+        let git = |arguments: &[&str]| home.git(&work, arguments);
         git(&["init", "--quiet", "--initial-branch=main"]);
         git(&["add", "--all"]);
         git(&["commit", "--quiet", "--message=one"]);

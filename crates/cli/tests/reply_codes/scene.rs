@@ -1,7 +1,5 @@
 //! A server in a fresh home, and one run of a small workflow.
 
-use std::process::Command;
-
 use serde_json::{Value, json};
 use workrail_testkit::home::Home;
 use workrail_testkit::mcp_client::{McpClient, ToolReply};
@@ -37,7 +35,7 @@ impl Scene {
         home.write(&home.project().join("check.sh"), script);
         home.write(&home.project().join(".workrail/checks.toml"), "[test]\nargv = [\"sh\", \"check.sh\"]\n");
         for arguments in [&["init", "-q", "-b", "main"][..], &["add", "."], &["commit", "-q", "-m", "one"]] {
-            git(&home, arguments);
+            home.git(&home.project(), arguments);
         }
         Self::of(home)
     }
@@ -136,16 +134,4 @@ pub(crate) fn browsing(status: &str) -> Value {
 
 fn merge(into: &mut Value, extra: Value) {
     into.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
-}
-
-fn git(home: &Home, arguments: &[&str]) {
-    let ran = Command::new("git")
-        .args(["-c", "user.name=T", "-c", "user.email=t@example.org", "-c", "commit.gpgsign=false"])
-        .args(arguments)
-        .current_dir(home.project())
-        .env("HOME", home.home())
-        .env("GIT_CONFIG_NOSYSTEM", "1")
-        .output()
-        .unwrap();
-    assert!(ran.status.success(), "git {arguments:?}: {}", String::from_utf8_lossy(&ran.stderr));
 }

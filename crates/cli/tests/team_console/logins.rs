@@ -1,12 +1,16 @@
 //! Logging in with a token, and being logged out (G125).
 
+use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::process::Stdio;
+use std::sync::mpsc::channel;
+use std::thread;
 
+use workrail_testkit::page;
 use workrail_testkit::postgres::{Cluster, ROLE};
 
-use crate::browser::{Browser, encoded};
+use crate::browser::{Answer, Browser, encoded};
 use crate::{HOST, WaitingRun, home, secret, serve, token, waiting_run};
 
 #[test]
@@ -91,6 +95,19 @@ fn the_stream_of_an_open_page_ends_with_its_login() {
     server.end("TERM");
 }
 
+/// Broke: it asked visitors to try again in a moment.
+#[test]
+fn a_server_with_damaged_access_tokens_says_who_can_help() {
+    let home = home();
+    let server = serve(&home);
+    let ada = Browser::logged_in(&server, secret(&token(&home, "ada", "viewer")));
+    std::fs::write(home.data().join("keys/access-tokens.json"), "{").unwrap();
+    let refused = ada.get(&server, "/");
+    assert!(refused.status == 503 && !refused.head.contains("retry-after"), "{refused:?}");
+    assert!(refused.body.contains("This server cannot check tokens now."), "{}", refused.body);
+    server.end("TERM");
+}
+
 /// Nothing about the server's machine is accessible, whatever the role.
 #[test]
 fn the_servers_machine_is_not_accessible_through_it() {
@@ -144,6 +161,49 @@ fn every_server_of_a_store_accepts_the_login_of_another() {
     for server in [first, second, foreign] {
         server.end("TERM");
     }
+}
+
+/// Strangers who log in while the store hangs take few lookups, and each gets an answer.
+#[test]
+fn strangers_who_log_in_while_the_store_hangs_are_sent_away_and_counted() {
+    let Some(cluster) = Cluster::start(&[]) else { return };
+    let home = home().with("WORKRAIL_STORE", cluster.address(&cluster.database(), ROLE, "red"));
+    let server = serve(&home);
+    let ada = token(&home, "ada", "viewer");
+    let browser = Browser::logged_in(&server, secret(&ada));
+    // Well formed, so that the store is asked: not every character can be the last one.
+    let (front, last) = secret(&ada).split_at(secret(&ada).len() - 1);
+    let forged = |n: usize| format!("{}{n:02}{last}", &front[..front.len() - 2]);
+    cluster.freeze();
+    let answers: Vec<Answer> = thread::scope(|scope| {
+        let (sender, answered) = channel();
+        for n in 0..24 {
+            let (sender, server, token) = (sender.clone(), &server, forged(n));
+            scope.spawn(move || sender.send(Browser::default().log_in(server, &token)).unwrap());
+        }
+        drop(sender);
+        // The first that is sent away; the others may be looked up.
+        let first = answered.recv().unwrap();
+        cluster.thaw();
+        std::iter::once(first).chain(answered).collect()
+    });
+    let sent_away: Vec<_> =
+        answers.iter().filter(|answer| answer.header("retry-after") == Some("1")).collect();
+    assert!(!sent_away.is_empty(), "{answers:?}");
+    for answer in &sent_away {
+        assert_eq!(answer.status, 503);
+    }
+    let shown: BTreeSet<String> = sent_away.iter().map(|answer| page::words(&answer.body)).collect();
+    insta::assert_snapshot!("too_many_visitors", Vec::from_iter(shown).join("\n\n"));
+    for answer in answers.iter().filter(|answer| answer.header("retry-after") != Some("1")) {
+        assert!([401, 503].contains(&answer.status), "{answer:?}");
+    }
+    browser.page(&server, "/");
+    let bearer = format!("Authorization: Bearer {}\r\n", secret(&ada));
+    let metrics = browser.send(&server, "GET", "/metrics", &bearer, "");
+    let counted = format!("workrail_refused_total{{reason=\"unknown_tokens\"}} {}\n", sent_away.len());
+    assert!(metrics.body.contains(&counted), "{counted} in {}", metrics.body);
+    server.end("TERM");
 }
 
 /// The user of a machine also has a console on the team's database, with the printed code.

@@ -7,23 +7,22 @@
     reason = "a test prints its figures and stops at the first surprise"
 )]
 
+mod cut_commits;
 mod database_kills;
 mod frozen;
 mod full_disk;
 mod kills;
 mod load;
 mod memory;
+mod races;
 mod recorded;
 mod scale;
 mod speed;
 
 use workrail_testkit::home::Home;
+use workrail_testkit::proof::is_full;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_workrail");
-
-fn is_full() -> bool {
-    std::env::var("WORKRAIL_PROOF").is_ok_and(|proof| proof == "full")
-}
 
 /// A home with a workflow of arbitrarily many steps.
 fn home_with_long_workflow() -> Home {

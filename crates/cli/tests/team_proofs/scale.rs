@@ -107,19 +107,58 @@ const NAMES: [&str; 7] = [
     "start_workflow with an idempotency key",
 ];
 
+/// Every statement of the queries with its plan, as the database's server executed it.
+fn explained(cluster: &Cluster, large: &mut Large) -> Vec<String> {
+    for setting in ["session_preload_libraries = 'auto_explain'", "auto_explain.log_min_duration = 0"] {
+        let alter = format!("ALTER ROLE {ROLE} IN DATABASE {} SET {setting}", large.database);
+        cluster.sql("postgres", &alter);
+    }
+    // The settings apply to new connections.
+    large.server = large.home.client();
+    let logged_before = cluster.log().len();
+    large.times();
+    // Two words that every run contains.
+    large.resume(json!({ "query": "parser lexer" }));
+    let log = cluster.log().split_off(logged_before);
+    // The lines of one statement after the first begin with a tab.
+    let mut statements: Vec<String> = Vec::new();
+    for line in log.lines() {
+        match (line.strip_prefix('\t'), statements.last_mut()) {
+            (Some(rest), Some(statement)) => statement.push_str(&format!("{rest}\n")),
+            (Some(_) | None, _) => statements.push(String::new()),
+        }
+    }
+    statements.retain(|statement| statement.starts_with("Query Text: "));
+    statements
+}
+
+/// Asserts that the adapter's statements about runs, terms and summaries use an index.
+fn assert_indexed(statements: &[String]) {
+    let reads = [
+        ("the newest runs", "LATERAL (SELECT session FROM workrail.indexed_run WHERE stage"),
+        ("sessions with a term", "LATERAL (SELECT session FROM workrail.indexed_term WHERE term"),
+        ("sessions with most of the terms", "FROM workrail.indexed_term WHERE term = ANY"),
+        ("summaries", "LEFT JOIN workrail.session_summary"),
+    ];
+    for (name, part) in reads {
+        let mut plans: Vec<&String> =
+            statements.iter().filter(|statement| statement.contains(part)).collect();
+        assert!(!plans.is_empty(), "{name}: the queries need it: {statements:#?}");
+        for plan in &plans {
+            let is_scanned = ["indexed_run", "indexed_term", "session_summary"]
+                .map(|table| format!("Seq Scan on {table}"));
+            assert!(plan.contains("Index"), "{name}: {plan}");
+            assert!(!is_scanned.iter().any(|scan| plan.contains(scan)), "{name}: {plan}");
+        }
+        println!("{name}, {} times:\n{}", plans.len(), plans.pop().unwrap());
+    }
+}
+
 #[test]
 fn figure_resuming_and_listing_many_sessions() {
     let Some(cluster) = Cluster::start(&["max_wal_size=4GB"]) else { return };
     let ((few, many), rounds) = if is_full() { ((1_000, 100_000), 15) } else { ((500, 1_500), 5) };
     let (mut small, mut large) = (Large::new(&cluster, few), Large::new(&cluster, many));
-    let newest = "EXPLAIN (COSTS OFF) SELECT session FROM workrail.indexed_run WHERE stage = 2 ORDER BY activity DESC, session LIMIT 9";
-    let term = "EXPLAIN (COSTS OFF) SELECT session FROM workrail.indexed_term WHERE term = 7 LIMIT 9";
-    for sql in [newest, term] {
-        let as_role = format!("SET ROLE {ROLE}; SELECT set_config('workrail.tenant', 'team', false); {sql}");
-        let plan = cluster.sql(&large.database, &as_role);
-        println!("{plan}");
-        assert!(plan.contains("Index") && !plan.contains("Seq Scan"), "{plan}");
-    }
     let (mut small_times, mut large_times) = (Vec::new(), Vec::new());
     for _ in 0..rounds {
         small_times.push(small.times());
@@ -135,5 +174,8 @@ fn figure_resuming_and_listing_many_sessions() {
         );
         worst = worst.max(ratio);
     }
-    assert!(worst <= RATIO_MAX, "{worst:.2}");
+    // The sample runs on any machine, whatever else that does; there the plans below prove it.
+    assert!(!is_full() || worst <= RATIO_MAX, "{worst:.2}");
+    // Last, because it slows every statement down.
+    assert_indexed(&explained(&cluster, &mut large));
 }

@@ -112,3 +112,67 @@ fn wrong_calls() {
     );
     stage.compare("reply_wrong_calls");
 }
+
+#[test]
+fn a_session_that_starts_without_a_workflow() {
+    let stage = Stage::new();
+    stage.home().done(&["config", "set", "tools.start_session", "true"]);
+    let mut client = stage.server();
+    let session = stage.call(&mut client, "start_session", json!({ "goal": "give retries a budget" }));
+    let token = session.string("sessionToken");
+    let notes =
+        json!({ "sessionToken": token, "output": { "notesMarkdown": "Retries stop after three attempts." } });
+    stage.call(&mut client, "checkpoint_workflow", notes);
+    let started = stage.call(
+        &mut client,
+        "start_workflow",
+        json!({ "workflowId": "team.change", "sessionToken": token }),
+    );
+    stage.name(&started, "run");
+    stage.compare("reply_start_session");
+}
+
+#[test]
+fn a_nested_run_and_its_way_back() {
+    let stage = Stage::new();
+    let mut client = stage.server();
+    let outer = client
+        .call("start_workflow", json!({ "workflowId": "team.change", "goal": "give retries a budget" }));
+    stage.name(&outer, "outer run");
+    let first = stage.call(
+        &mut client,
+        "start_workflow",
+        json!({ "workflowId": "team.change", "goal": "measure the retries", "parent": outer.string("stateToken") }),
+    );
+    stage.name(&first, "inner run");
+    let second = client.call("continue_workflow", first.ack("Most retries succeed at the second attempt."));
+    let last = stage.call(&mut client, "continue_workflow", second.ack("Measured on a day of logs."));
+    let back = &last.structured["returnTo"]["nextCall"];
+    stage.call(&mut client, back["tool"].as_str().unwrap(), back["arguments"].clone());
+    stage.compare("reply_nested_run");
+}
+
+#[test]
+fn what_is_recorded_of_a_run() {
+    let stage = Stage::new();
+    let mut client = stage.server();
+    let first = client
+        .call("start_workflow", json!({ "workflowId": "team.change", "goal": "give retries a budget" }));
+    let run = stage.name(&first, "run");
+    let mut ack = first.ack("Retries now stop after three attempts.");
+    ack["context"] = json!({ "attemptsMax": 3 });
+    client.call("continue_workflow", ack);
+    for question in [
+        json!({}),
+        json!({ "step": "1" }),
+        json!({ "step": "all" }),
+        json!({ "context": true }),
+        json!({ "query": "attempts" }),
+        json!({ "query": "nothing-like-this" }),
+    ] {
+        let mut arguments = question;
+        arguments["run"] = json!(run);
+        stage.call(&mut client, "read_run", arguments);
+    }
+    stage.compare("reply_read_run");
+}

@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use serde_json::{Value, json};
+use workrail_testkit::authenticator::{Authenticator, enrolments};
 use workrail_testkit::folder;
 use workrail_testkit::home::{CommandRun, Home};
 use workrail_testkit::skipped::skip;
@@ -14,6 +16,7 @@ use workrail_testkit::tracing::may_trace;
 
 use crate::killed::{CALLS, copy_tree, survives};
 use crate::scene::{advance, content, finished, home, label, run, session, session_dir, start, unfinished};
+use crate::wording::assert_text;
 
 /// A temporary folder whose `backup` folder is the target.
 struct Destination {
@@ -224,6 +227,51 @@ fn damaged_content_is_restored_from_the_backup() {
     let checked = home.run(&["store", "backup", &place.text(), "--verify", "--json"]);
     assert_eq!(checked.json()["result"]["repairedContent"], json!([names[0]]), "{checked:?}");
     verified(&place.path());
+}
+
+/// Broke: a restore ended after the sessions, without its report, and a backup left the log out without a word.
+#[test]
+fn a_passkey_log_that_cannot_be_used_is_a_problem_of_the_copy_and_stops_nothing_else() {
+    let (home, place) = (home(), Destination::new());
+    let run = finished(&home);
+    let log = home.data().join("keys/passkeys.jsonl");
+    home.write(&log, &enrolments(&[Authenticator::new(1)]));
+    fs::set_permissions(&log, fs::Permissions::from_mode(0o600)).unwrap();
+    backed_up(&home, &place);
+    let mut said = String::new();
+    let mut copied = |command: &str| {
+        let ran = home.run(&["store", command, &place.text(), "--json"]);
+        let result = ran.json()["result"].clone();
+        let problems = result["problems"].as_array().unwrap();
+        let [problem] = &problems[..] else { panic!("{ran:?}") };
+        assert_eq!((ran.code, &problem["subject"]), (1, &json!("keys/passkeys.jsonl")), "{ran:?}");
+        let words = ["problem", "fix"].map(|name| problem[name].as_str().unwrap());
+        said += &format!("$ workrail store {command} BACKUP\n{}\n\n", words.join("\n"));
+        result
+    };
+    let sound = fs::read(&log).unwrap();
+    fs::remove_file(&log).unwrap();
+    fs::create_dir(&log).unwrap();
+    // A session to restore, and settings, which come after the log.
+    fs::remove_dir_all(session_dir(&home, &run)).unwrap();
+    fs::write(place.path().join("config.toml"), "[retention]\nttl_days = 30\n").unwrap();
+    let restored = copied("restore");
+    assert_eq!(restored["sessions"]["added"], json!(1), "{restored}");
+    assert!(home.data().join("config.toml").exists());
+    let kept = copied("backup");
+    assert_eq!(kept["sessions"]["unchanged"], json!(1), "{kept}");
+    fs::remove_dir(&log).unwrap();
+    let theirs = place.path().join("keys/passkeys.jsonl");
+    fs::remove_file(&theirs).unwrap();
+    fs::create_dir(&theirs).unwrap();
+    copied("restore");
+    fs::write(&log, &sound).unwrap();
+    copied("backup");
+    assert_text(&home, "copies_with_an_unusable_passkey_log", &said);
+
+    fs::remove_dir(&theirs).unwrap();
+    backed_up(&home, &place);
+    assert_eq!(fs::read(&theirs).unwrap(), sound);
 }
 
 #[test]

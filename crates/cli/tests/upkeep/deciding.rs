@@ -56,7 +56,7 @@ fn a_server_that_knows_a_deleted_session_reports_it_and_does_not_restore_it() {
     let asked = client.call("resume_session", json!({ "sessionId": session(&gone) }));
     assert_eq!(asked.code(), "SESSION_NOT_FOUND", "{}", asked.text);
     assert!(!session_dir(&home, &gone).exists());
-    assert!(!advance(&mut client, &stays).is_error, "the other one goes on");
+    assert!(!advance(&mut client, &stays).is_error, "the other one continues");
     assert!(!start(&mut client).is_error, "and so does the store");
     assert_eq!(home.run(&["store", "verify"]).code, 0);
 }

@@ -110,10 +110,13 @@ fn gc_says_why_a_leftover_remains() {
     fs::create_dir(&leftover).unwrap();
     fs::write(leftover.join("plain"), b"").unwrap();
     fs::write(leftover.join(OsStr::from_bytes(b"caf\xe9")), b"").unwrap();
-    for arguments in [["store", "gc", "--json", "--dry-run"].as_slice(), &["store", "gc", "--json"]] {
+    for (shown, arguments) in [
+        ("leftover_that_gc_cannot_read", ["store", "gc", "--json", "--dry-run"].as_slice()),
+        ("leftover_that_gc_cannot_remove", &["store", "gc", "--json"]),
+    ] {
         let swept = home.run(arguments);
-        let stopped = swept.json()["stopped"].to_string();
-        assert!(stopped.contains("sessions/.tmp-import") && stopped.contains("UTF-8"), "{swept:?}");
+        let stopped = serde_json::to_string_pretty(&swept.json()["stopped"]).unwrap();
+        assert_text(&home, shown, &stopped);
     }
     assert!(!leftover.join("plain").exists(), "the rest of it is removed");
     fs::remove_dir_all(&leftover).unwrap();
@@ -198,7 +201,16 @@ fn an_unreadable_activity_counter_is_reported() {
         let verified = copy.run(&["store", "verify", "--json"]);
         assert_eq!(verified.code, 1, "{verified:?}");
         assert_eq!(verified.json()["problems"][0]["subject"], name, "{verified:?}");
-        let doctor = copy.run(&["doctor"]);
-        assert!(doctor.out.contains("chmod u+rw") && doctor.out.contains(name), "{doctor:?}");
+        let doctor = copy.run(&["doctor", "--json"]).json();
+        let findings = doctor["findings"].as_array().unwrap().iter();
+        let problems: Vec<&Value> = findings.filter(|found| found["level"] == "problem").collect();
+        let [problem] = problems[..] else { panic!("{problems:?}") };
+        let words = ["what", "fix"].map(|part| problem[part].as_str().unwrap());
+        let data = copy.data().to_string_lossy().into_owned();
+        assert_text(
+            &home,
+            &format!("doctor_with_unreadable_{name}"),
+            &words.join("\n").replace(&data, "DATA"),
+        );
     }
 }

@@ -6,6 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use serde_json::{Value, json};
 
 use crate::scene::{advance, home, start, unfinished};
+use crate::wording::assert_text;
 
 #[test]
 fn keys_are_shown_only_by_fingerprint() {
@@ -52,7 +53,7 @@ fn a_question_is_not_part_of_the_json_output() {
     let rotated = home.typed_with_output_in_file(&rotate, "rotate");
     assert_eq!(rotated.code, 0, "{rotated:?}");
     assert!(rotated.json()["keys"]["previous"].is_object(), "{rotated:?}");
-    assert!(rotated.err.contains("Type rotate to sign new tokens with a fresh key:"), "{rotated:?}");
+    assert_text(&home, "question_of_a_rotation", &rotated.err.replace('\r', ""));
 }
 
 #[test]

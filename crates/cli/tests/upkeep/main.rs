@@ -2,17 +2,18 @@
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
+mod access_tokens;
 mod backing_up;
 mod cleaning;
 mod deciding;
 mod foreign;
 mod keys;
 mod killed;
-mod mending;
-mod mending_content;
 mod obstructed;
 mod partial_copies;
 mod reading;
+mod repairing;
+mod repairing_content;
 mod scene;
 mod thousands;
 #[path = "../wording/mod.rs"]

@@ -84,6 +84,31 @@ fn an_unobtainable_lock_is_reported() {
     }
 }
 
+#[test]
+fn a_start_while_another_process_holds_the_counter_is_refused_for_a_moment() {
+    let home = home();
+    let run = unfinished(&home);
+    let counter = fs::File::open(home.data().join("activity.lock")).unwrap();
+    counter.lock().unwrap();
+    let mut client = home.client();
+    let call = json!({ "workflowId": "team.one", "goal": "tidy the shed" });
+    let refused = client.call("start_workflow", call.clone());
+    assert_eq!(refused.code(), "STORE_BUSY", "{}", refused.text);
+    assert_text(&home, "start_while_the_counter_is_held", &refused.text);
+    assert_eq!(refused.structured["retry"]["kind"], "retryable_after_ms", "{}", refused.text);
+    let busy = client.call("continue_workflow", run.ack("done and dusted"));
+    assert_eq!(busy.code(), "STORE_BUSY", "{}", busy.text);
+    drop(counter);
+    for (tool, arguments) in [("start_workflow", call), ("continue_workflow", run.ack("done and dusted"))] {
+        let reply = client.call(tool, arguments);
+        assert!(!reply.is_error, "{tool}: {}", reply.text);
+    }
+    client.close();
+    let listed = home.done(&["session", "list", "--all", "--json"]).json();
+    assert_eq!(listed["runs"].as_array().map(Vec::len), Some(2), "a refused start leaves no run: {listed}");
+    assert_eq!(home.done(&["store", "verify", "--json"]).json()["notes"], json!([]));
+}
+
 /// Broke: `verify` blamed the disk, `repair` the first segment, and a deletion failed with "Not a directory".
 #[test]
 fn a_link_in_the_place_of_a_session_is_reported_as_such() {

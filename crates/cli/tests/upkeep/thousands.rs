@@ -85,6 +85,10 @@ impl FileSystem for Unsynced {
         self.0.read(path, offset, max)
     }
 
+    fn read_part(&self, path: &RelPath, offset: u64, max: usize) -> Result<Vec<u8>, FsError> {
+        self.0.read_part(path, offset, max)
+    }
+
     fn list(&self, path: &RelPath) -> Result<Vec<DirEntry>, FsError> {
         self.0.list(path)
     }

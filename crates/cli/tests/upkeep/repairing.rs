@@ -8,6 +8,7 @@ use serde_json::json;
 use workrail_testkit::folder;
 
 use crate::scene::{advance, finished, home, session, session_dir, start, unfinished};
+use crate::wording::assert_text;
 
 /// Every file of a folder, by its name relative to it.
 fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
@@ -76,6 +77,15 @@ fn a_step_whose_commit_was_cut_is_reported_and_recovered_by_the_same_ack() {
 
     let notes = || home.done(&["store", "verify", "--json"]).json()["notes"].clone();
     assert_eq!(notes().as_array().unwrap().len(), 1, "{}", notes());
+    assert_text(&home, "note_of_a_write_that_is_not_committed", notes()[0]["note"].as_str().unwrap());
+    let pending = || {
+        let findings = home.run(&["doctor", "--json"]).json()["findings"].as_array().unwrap().clone();
+        let about = findings.into_iter().filter(|found| found["what"].to_string().contains(&session(&run)));
+        about.collect::<Vec<_>>()
+    };
+    let [found] = &pending()[..] else { panic!("{:?}", pending()) };
+    let words = ["level", "area", "what", "fix"].map(|name| found[name].as_str().unwrap());
+    assert_text(&home, "doctor_with_a_write_that_is_not_committed", &words.join("\n"));
     let planned = home.run(&["store", "repair", &session(&run), "--dry-run", "--json"]);
     assert_eq!(planned.json()["outcome"], json!("would_roll_forward"));
     assert_eq!(fs::read(&manifest).unwrap(), &whole[..whole.len() - 1], "looking changes nothing");
@@ -83,7 +93,7 @@ fn a_step_whose_commit_was_cut_is_reported_and_recovered_by_the_same_ack() {
     let again = advance(&mut home.client(), &run);
     assert_eq!(again.text, recorded.text, "the ack gives the recorded answer");
     assert_eq!(fs::read(&manifest).unwrap(), whole);
-    assert_eq!(notes(), json!([]));
+    assert_eq!((notes(), pending()), (json!([]), Vec::new()));
 
     fs::write(&manifest, &whole[..whole.len() - 1]).unwrap();
     let repaired = home.run(&["store", "repair", &session(&run), "--json"]);

@@ -2,10 +2,10 @@
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
+mod requests;
+
 use std::collections::BTreeSet;
-use std::io::{Read as _, Write as _};
-use std::net::TcpStream;
-use std::process::Command;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use workrail_model::tool::ToolName;
@@ -30,6 +30,8 @@ fn end_long_ago(home: &Home, token: &Value) {
             own["expiresAt"] = json!("2020-01-01T00:00:00.000Z");
         }
     }
+    // Absent as in files of older builds: it would not match.
+    stored.as_object_mut().unwrap().remove("check");
     std::fs::write(&file, format!("{stored}\n")).unwrap();
 }
 
@@ -203,8 +205,9 @@ fn work_over_the_network_is_recorded_under_its_tokens_name() {
     for list in [&["session", "list", "--json"][..], &["status", "--json"], &["show", &label, "--json"]] {
         assert!(home.done(list).out.contains(r#""lastActor": "ci-bot (agent)""#), "{list:?}");
     }
-    assert!(home.done(&["log", &label]).out.contains("[ci-bot (agent)]"));
-    assert!(home.done(&["report", &label]).out.contains("ci-bot (agent)"));
+    for text in [&["log", &label][..], &["report", &label]] {
+        assert!(home.done(text).out.contains("ci-bot (agent)"), "{text:?}");
+    }
 }
 
 /// Broke: the agent was told to send `workspacePath` and to have hooks installed; neither helps on a team's server.
@@ -235,60 +238,6 @@ fn missing_evidence_leads_to_a_local_server() {
     server.end("TERM");
 }
 
-/// G115: the rules for a public name, on a listener that only this machine can reach.
-#[test]
-fn a_request_must_name_the_public_address_and_come_from_no_other_page() {
-    let home = home();
-    let server = serve_with(&home, &["--public-url", "https://workrail.example.com", "--behind-proxy"]);
-    let made = token(&home, "ada", "agent");
-    let message = stateless(1, "tools/list", json!({}));
-    let body = message.to_string();
-    let post = |host: &str, more: &str| {
-        let head = format!(
-            "POST /mcp HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\nAuthorization: Bearer {}\r\n\
-             Accept: application/json, text/event-stream\r\n{}{more}",
-            secret(&made),
-            stateless_headers(&message)
-        );
-        server.exchange(&head, body.as_bytes()).status
-    };
-    let name = "workrail.example.com";
-    assert_eq!(post(name, ""), 200);
-    assert_eq!(post(&format!("{name}:443"), ""), 200);
-    assert_eq!(post(name, "Origin: https://workrail.example.com\r\n"), 200);
-    for host in ["{address}", "localhost", "workrail.example.com.evil.example", "workrail.example.com:80", ""]
-    {
-        assert_eq!(post(host, ""), 403, "{host}");
-    }
-    assert_eq!(post(name, "Host: evil.example\r\n"), 403, "two names");
-    for origin in ["https://evil.example", "http://workrail.example.com", "null"] {
-        assert_eq!(post(name, &format!("Origin: {origin}\r\n")), 403, "{origin}");
-    }
-    server.end("TERM");
-}
-
-#[test]
-fn an_address_reachable_by_others_needs_encryption_and_a_name() {
-    let home = home();
-    let refused = |arguments: &[&str]| {
-        let ran = home.run(&[&["serve"], arguments].concat());
-        assert_eq!(ran.code, 2, "{ran:?}");
-        ran.err
-    };
-    let table = [
-        (&["--listen", "0.0.0.0:0"][..], "--public-url"),
-        (&["--listen", "0.0.0.0:0", "--public-url", "https://w.example"], "--behind-proxy"),
-        (&["--listen", "0.0.0.0:0", "--public-url", "http://w.example", "--behind-proxy"], "https://HOST"),
-        (&["--listen", "127.0.0.1:0", "--public-url", "https://w.example"], "--behind-proxy"),
-        (&["--listen", "127.0.0.1:0", "--public-url", "http://w.example"], "--behind-proxy"),
-        (&["--listen", "127.0.0.1:0", "--public-url", "w.example"], "without a path"),
-    ];
-    for (arguments, hint) in table {
-        let said = refused(arguments);
-        assert!(said.contains(hint), "{arguments:?}: {said}");
-    }
-}
-
 #[test]
 fn probes_need_no_token_but_metrics_do() {
     let home = home();
@@ -310,9 +259,9 @@ fn probes_need_no_token_but_metrics_do() {
     assert!(server.end("TERM").success(), "a stop is no failure");
 }
 
-/// Broke: a probe blamed the store for an unusable keyring, and a refused call did not say whether to repeat it.
+/// Broke: a probe blamed the store for an unusable keyring, and agents were told to repeat a call that cannot succeed.
 #[test]
-fn a_server_that_cannot_answer_says_why_and_when_to_ask_again() {
+fn a_server_that_cannot_answer_says_why_and_whether_to_ask_again() {
     let home = home();
     let server = serve(&home);
     let made = token(&home, "ada", "agent");
@@ -320,8 +269,8 @@ fn a_server_that_cannot_answer_says_why_and_when_to_ask_again() {
     let file = |name: &str| home.data().join("keys").join(name);
     std::fs::write(file("access-tokens.json"), "{").unwrap();
     let refused = ask(&server, secret(&made), &stateless(1, "tools/list", json!({})));
-    assert!(refused.status == 503 && refused.head.contains("retry-after: 5"), "{refused:?}");
-    insta::assert_snapshot!(refused.body, @"Service Unavailable: the store does not answer. Nothing was recorded. Send the same call again in a moment.");
+    assert!(refused.status == 503 && !refused.head.contains("retry-after"), "{refused:?}");
+    insta::assert_snapshot!(refused.body, @"Service Unavailable: this server cannot check tokens now. Nothing was recorded. Do not send the call again; tell the user. An administrator finds the cause with `workrail doctor` on the machine of the server.");
     std::fs::write(file("keyring.json"), "{").unwrap();
     let probe = get(&server, "/readyz", "");
     assert_eq!((probe.status, probe.body.as_str()), (503, "the keyring cannot be used\n"));
@@ -329,60 +278,35 @@ fn a_server_that_cannot_answer_says_why_and_when_to_ask_again() {
     server.end("TERM");
 }
 
-/// Broke: the server waited for a body that it would refuse, and then called it late.
+/// Broke: such a server called itself ready, and the advised new keys would have helped nobody.
 #[test]
-fn a_body_that_is_announced_as_too_long_is_not_waited_for() {
+fn a_server_with_damaged_access_tokens_is_not_ready_until_they_are_created_again() {
     let home = home();
     let server = serve(&home);
-    let made = token(&home, "ada", "agent");
-    let mut stream = TcpStream::connect(&server.address).unwrap();
-    write!(
-        stream,
-        "POST /mcp HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\nAuthorization: Bearer {}\r\n\
-         Accept: application/json, text/event-stream\r\nContent-Length: 50000000\r\n\r\n{{",
-        server.address,
-        secret(&made)
-    )
-    .unwrap();
-    let mut status = [0; 12];
-    stream.read_exact(&mut status).unwrap();
-    assert_eq!(String::from_utf8_lossy(&status), "HTTP/1.1 413");
-    server.end("TERM");
-}
+    let lost = token(&home, "ada", "agent");
+    let list = stateless(1, "tools/list", json!({}));
+    assert_eq!(ask(&server, secret(&lost), &list).status, 200);
+    let file = home.data().join("keys/access-tokens.json");
+    std::fs::write(&file, "{").unwrap();
+    assert_eq!(ask(&server, secret(&lost), &list).status, 503);
+    let probe = get(&server, "/readyz", "");
+    assert_eq!((probe.status, probe.body.as_str()), (503, "the access tokens cannot be used\n"));
+    let refused = home.run(&["team", "token", "create", "ada", "--role", "agent", "--json"]).json();
+    assert_eq!(refused["error"]["code"], "STORE_ACCESS_TOKENS_UNUSABLE", "{refused}");
 
-/// G115: a server that stops finishes the requests in progress.
-#[test]
-fn a_request_in_progress_is_answered_by_a_server_that_was_told_to_stop() {
-    let home = home();
-    let mut server = serve(&home);
+    std::fs::rename(&file, home.root().join("damaged.json")).unwrap();
     let made = token(&home, "ada", "agent");
-    let message = stateless(1, "tools/list", json!({}));
-    let body = message.to_string();
-    let mut stream = TcpStream::connect(&server.address).unwrap();
-    write!(
-        stream,
-        "POST /mcp HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\nAuthorization: Bearer {}\r\n\
-         Accept: application/json, text/event-stream\r\nExpect: 100-continue\r\n{}Content-Length: {}\r\n\r\n",
-        server.address,
-        secret(&made),
-        stateless_headers(&message),
-        body.len()
-    )
-    .unwrap();
-    // The server asks for the body: the request has begun.
-    let mut interim = [0; 25];
-    stream.read_exact(&mut interim).unwrap();
-    assert_eq!(String::from_utf8_lossy(&interim), "HTTP/1.1 100 Continue\r\n\r\n");
-    let pid = server.child.id().to_string();
-    assert!(Command::new("kill").args(["-s", "TERM", &pid]).status().unwrap().success());
-    while TcpStream::connect(&server.address).is_ok() {
+    assert_eq!(ask(&server, secret(&made), &list).status, 200);
+    assert_eq!(ask(&server, secret(&lost), &list).status, 401, "its digest is lost");
+    let numbers = get(&server, "/metrics", &format!("Authorization: Bearer {}\r\n", secret(&made))).body;
+    assert!(numbers.contains("workrail_refused_total{reason=\"access_tokens\"} 1"), "{numbers}");
+    // A probe may get an answer that is up to a second old.
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while get(&server, "/readyz", "").status != 200 {
+        assert!(Instant::now() < deadline, "the server does not get ready");
         std::thread::yield_now();
     }
-    stream.write_all(body.as_bytes()).unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
-    assert!(server.child.wait().unwrap().success());
+    server.end("TERM");
 }
 
 /// A service manager starts it again: docs/team.md has the unit.
@@ -405,56 +329,6 @@ fn doctor_says_once_what_to_do_about_a_database_that_does_not_answer() {
     assert!(!finding["what"].as_str().unwrap().contains("password"), "{finding}");
     let fix = "Check that the database is running, and that its address and the password are right.";
     assert_eq!(finding["fix"], fix);
-}
-
-/// Two lengths, or a length and chunks, are how one request is smuggled in another: what follows is read as the body by
-/// a proxy, and as a request by the server.
-#[test]
-fn no_request_is_smuggled_in_another() {
-    let home = home();
-    let server = serve(&home);
-    let made = token(&home, "ada", "agent");
-    let body = stateless(1, "tools/list", json!({})).to_string();
-    // Needs no token, so it is answered wherever it is taken for a request.
-    let inner = format!("GET /healthz HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", server.address);
-    let answers = |lengths: &str, rest: &str| {
-        let mut stream = TcpStream::connect(&server.address).unwrap();
-        let headers = stateless_headers(&stateless(1, "tools/list", json!({})));
-        write!(
-            stream,
-            "POST /mcp HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\n\
-             Accept: application/json, text/event-stream\r\nAuthorization: Bearer {}\r\n{headers}{lengths}\r\n{rest}",
-            server.address,
-            secret(&made)
-        )
-        .unwrap();
-        let mut answer = Vec::new();
-        // The server may reset the connection after its answer.
-        let _ = stream.read_to_end(&mut answer);
-        String::from_utf8_lossy(&answer).into_owned()
-    };
-    let count = |answer: &str| answer.matches("HTTP/1.1 ").count();
-    let honest = answers(&format!("Content-Length: {}\r\n", body.len()), &format!("{body}{inner}"));
-    assert_eq!(count(&honest), 2, "two requests are answered twice: {honest}");
-    assert!(honest.starts_with("HTTP/1.1 200"), "{honest}");
-
-    let (own, both) = (body.len(), body.len() + inner.len());
-    let chunked = format!("{own:x}\r\n{body}\r\n0\r\n\r\n{inner}");
-    let plain = format!("{body}{inner}");
-    for (lengths, rest) in [
-        (format!("Content-Length: {own}\r\nContent-Length: {both}\r\n"), &plain),
-        (format!("Content-Length: {both}\r\nContent-Length: {own}\r\n"), &plain),
-        (format!("Content-Length: {own}, {both}\r\n"), &plain),
-        (format!("Content-Length: +{own}\r\n"), &plain),
-        (format!("Content-Length: {both}\r\nTransfer-Encoding: chunked\r\n"), &chunked),
-        (format!("Transfer-Encoding: chunked\r\nContent-Length: {own}\r\n"), &chunked),
-        ("Transfer-Encoding: xchunked\r\n".to_owned(), &chunked),
-        (format!("Transfer-Encoding: identity, chunked\r\nContent-Length: {own}\r\n"), &chunked),
-    ] {
-        let answer = answers(&lengths, rest);
-        assert!(count(&answer) <= 1, "{lengths:?}: {answer}");
-    }
-    server.end("TERM");
 }
 
 /// Two servers and two tenants in one database (G103, G113).
