@@ -60,12 +60,26 @@ const authenticated = (data, use) =>
     const secret = readFileSync(join(data, 'keys', 'http-secret'), 'utf8').trim();
     return use(url, { requestInit: { headers: { Authorization: `Bearer ${secret}` } } });
   });
+/// A team's server, and a member's token.
+const team = (data, use) => {
+  const create = ['team', 'token', 'create', 'judge', '--role', 'agent', '--json'];
+  const made = spawnSync(program, create, { encoding: 'utf8', env: { PATH: process.env.PATH, WORKRAIL_DATA_DIR: data } });
+  if (made.status !== 0) throw new Error(made.stderr);
+  const { token } = JSON.parse(made.stdout);
+  return whileServing(program, ['serve', '--listen', '127.0.0.1:0'], data, (url) =>
+    use(url, { requestInit: { headers: { Authorization: `Bearer ${token}` } } }),
+  );
+};
 const secondHttp = (url, options) => () => new second.StreamableHTTPClientTransport(new URL(url), options);
 
 const runs = {
   'TypeScript 1, stdio, 2025-11-25': (data) => typescript1(stdio(data)),
   'TypeScript 1, HTTP, 2025-11-25': (data) =>
     authenticated(data, (url, options) => typescript1(() => new StreamableHTTPClientTransport(new URL(url), options))),
+  'TypeScript 1, team server, 2025-11-25': (data) =>
+    team(data, (url, options) => typescript1(() => new StreamableHTTPClientTransport(new URL(url), options))),
+  'TypeScript 2, team server, discovered': (data) =>
+    team(data, (url, options) => typescript2('auto', secondHttp(url, options))),
   'TypeScript 2, stdio, 2025-11-25': (data) => typescript2('legacy', secondStdio(data)),
   'TypeScript 2, stdio, 2026-07-28': (data) => typescript2('2026-07-28', secondStdio(data)),
   'TypeScript 2, HTTP, discovered': (data) =>
