@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result};
 use serde_json::Value;
 use workrail_core::builtins;
 use workrail_core::compile::{Code, EXAMPLE_FILES, format_reference, workflow_schema};
-use workrail_core::explain::explain_diagnostic;
+use workrail_core::explain::explanation_of;
 
 use super::markdown::cell;
 use crate::generated_file::{GeneratedFile, MARK};
@@ -153,7 +153,7 @@ fn diagnostics_page() -> GeneratedFile {
     );
     for code in Code::ALL {
         let severity = format!("{:?}", code.severity()).to_lowercase();
-        let own = explain_diagnostic(*code);
+        let own = explanation_of(*code);
         let (what, why, remedy) = (cell(own.what), cell(own.why), cell(own.remedy));
         writeln!(page, "| `{}` | {severity} | {what} | {why} | {remedy} |", code.as_str())
             .expect("string write");

@@ -86,7 +86,7 @@ fn page(workflows: &[CompiledWorkflow]) -> GeneratedFile {
         writeln!(page, "| `{}` | {steps} | {args} | {purpose} |", template.id).expect("string write");
     }
     page.push_str(
-        "\n## Older names\n\nThese still start the workflow beside them, with a warning, unless a file of yours has \
+        "\n## Older names\n\nThese still start the workflow named next to them, with a warning, unless a file of yours has \
          the name. So do names that differ only in `-` for `_` or lack the `wr.`.\n\n| older name | use |\n\
          | --- | --- |\n",
     );
