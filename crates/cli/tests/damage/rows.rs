@@ -1,5 +1,5 @@
 //! The commands of the matrix: every command of the program and every tool of the server that reads or writes what a
-//! store has, or what is configured beside it. `coverage.rs` checks that none is missing.
+//! store has, or what is configured outside it. `coverage.rs` checks that none is missing.
 
 mod runs;
 mod store;

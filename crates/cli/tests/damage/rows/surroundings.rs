@@ -1,4 +1,4 @@
-//! What hosts run between two calls, and what is configured beside the store: clients, settings, trust and sources.
+//! What hosts run between two calls, and what is configured outside the store: clients, settings, trust and sources.
 
 use serde_json::{Value, json};
 
