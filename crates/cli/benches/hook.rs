@@ -1,7 +1,7 @@
 //! How fast a hook starts: hosts wait for it at every tool call (G108).
 //!
 //! Prints medians and fails above the target: a hook with nothing to report takes at most 3 times as long as
-//! `/bin/true`. Also prints what the end of a turn costs in a chat without a run, and in one with a run.
+//! `/bin/true`. Both are judged by their fastest tenth, to which other work of the machine adds least. Also prints what the end of a turn costs in a chat without a run, and in one with a run.
 #![expect(clippy::print_stdout, reason = "a benchmark reports")]
 #![expect(clippy::unwrap_used, reason = "a benchmark stops at the first surprise")]
 
@@ -38,8 +38,8 @@ fn main() -> ExitCode {
         unbound.push(time(home.command(&["hook", "claude-code", "Stop"]), &free));
         pending.push(time(home.command(&["hook", "claude-code", "Stop"]), &bound));
     }
+    let ratio = fast(&mut silent).as_secs_f64() / fast(&mut nothing).as_secs_f64();
     let (nothing, silent) = (middle(nothing), middle(silent));
-    let ratio = silent.as_secs_f64() / nothing.as_secs_f64();
     let ratio_max = if cfg!(debug_assertions) { ROUGH_RATIO_MAX } else { RATIO_MAX };
     println!("/bin/true: {nothing:?}");
     println!("a hook with nothing to say: {silent:?}");
@@ -60,6 +60,12 @@ fn time(mut command: Command, input: &str) -> Duration {
     let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
     child.wait().unwrap();
     began.elapsed()
+}
+
+/// A tenth of them is faster.
+fn fast(times: &mut [Duration]) -> Duration {
+    times.sort_unstable();
+    times[times.len() / 10]
 }
 
 fn middle(mut times: Vec<Duration>) -> Duration {
