@@ -95,7 +95,7 @@ fn the_key_of_the_signing_keys_is_used_and_never_shown() {
     let by_file = plain.with("WORKRAIL_STORE_KEY_FILE", &file);
 
     let mut client = by_variable.server().unwrap();
-    let mut reply = start(&plain, &mut client, "mend the teapot");
+    let mut reply = start(&plain, &mut client, "repair the teapot");
     let session = session_of(&reply);
     let (_, mut shown) = {
         let (status, log) = client.end();
@@ -192,7 +192,7 @@ fn access_tokens_are_shown_once_and_are_in_no_log_answer_record_or_bundle() {
                 .iter()
                 .any(|answer| answer.starts_with("HTTP/1.1 200") || answer.starts_with("http/1.1 200"))
         );
-        let arguments: Value = json!({ "workflowId": "wr.small_change", "goal": "mend the teapot" });
+        let arguments: Value = json!({ "workflowId": "wr.small_change", "goal": "repair the teapot" });
         let first = call_server(&server, &good, "start_workflow", &arguments);
         let refused = call_server(&server, &good, "continue_workflow", &json!({ "ackToken": "ack.v2.x" }));
         shown.extend([first.raw.clone(), refused.raw]);

@@ -305,7 +305,7 @@ mod tests {
         }
     }
 
-    /// What a request with this token or cookie is told.
+    /// What a request with this token or cookie gets.
     async fn told(entry: TeamEntry, is_login: bool, credential: String) -> EntryRefusal {
         if is_login {
             return entry.log_in(&credential).await.expect_err("a stranger");

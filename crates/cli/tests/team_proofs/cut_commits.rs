@@ -1,4 +1,4 @@
-//! The connection to the database is cut around the COMMIT of an ack, under a whole server: the agent is told that the
+//! The connection to the database is cut around the COMMIT of an ack, under a whole server: the agent learns that the
 //! outcome is unknown, and the same ack finds the record or writes it, once (G8, G102).
 
 use serde_json::{Value, json};
@@ -46,7 +46,7 @@ fn advance_over_cuts(of: impl Fn(&Home) -> Agent) {
     let home = crate::home_with_long_workflow().with("WORKRAIL_STORE", through);
     let mut agent = of(&home);
     let mut reply =
-        agent.call("start_workflow", &json!({ "workflowId": "team.long", "goal": "mend the teapot" }));
+        agent.call("start_workflow", &json!({ "workflowId": "team.long", "goal": "repair the teapot" }));
     assert!(!reply.is_error, "{}", reply.text);
     let session = session_of(&reply);
     let mut notes: Vec<String> = Vec::new();
@@ -116,7 +116,7 @@ fn an_ack_over_a_connection_that_was_lost_while_idle_advances_without_an_error()
     let home = crate::home_with_long_workflow().with("WORKRAIL_STORE", through);
     let mut client = home.client();
     let first =
-        client.call("start_workflow", json!({ "workflowId": "team.long", "goal": "mend the teapot" }));
+        client.call("start_workflow", json!({ "workflowId": "team.long", "goal": "repair the teapot" }));
     proxy.fail_over();
     let mine = note("after-a-failover");
     let next = client.call("continue_workflow", first.ack(&mine));

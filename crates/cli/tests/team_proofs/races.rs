@@ -44,7 +44,7 @@ fn of_sixteen_racers_with_one_ack_over_four_servers_one_advances_the_run() {
     // Their own tokens: the limits of one token are not the subject.
     let tokens: Vec<String> =
         (0..RACERS).map(|racer| access_token(&machines[0], &format!("racer-{racer}"), "agent")).collect();
-    let start = json!({ "workflowId": "team.long", "goal": "mend the teapot" });
+    let start = json!({ "workflowId": "team.long", "goal": "repair the teapot" });
     let mut reply = call_server(&servers[0], &tokens[0], "start_workflow", &start);
     assert!(!reply.is_error, "{}", reply.text);
     let session = session_of(&reply);
