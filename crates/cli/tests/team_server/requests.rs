@@ -5,7 +5,6 @@ use std::net::TcpStream;
 use std::process::{Command, Stdio};
 
 use serde_json::json;
-use workrail_testkit::home::Home;
 use workrail_testkit::team::{secret, serve, token};
 use workrail_testkit::wire::{Http, stateless};
 
