@@ -38,6 +38,7 @@ pub mod retention;
 mod routing;
 mod search;
 pub mod secrets;
+mod shell;
 mod skeleton;
 pub mod summary;
 pub mod token;

@@ -4,6 +4,8 @@
 
 use workrail_model::limits::TRUNCATION_MARKER;
 
+use crate::shell::{commands, from_program};
+
 /// What a line says about a command that it may have run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RunResult {
@@ -35,10 +37,6 @@ const CD_FAILED: [i32; 2] = [1, 2];
 /// Commands that can end the shell or replace it, or run others that can. `.`, another name of `source`, is also the name
 /// of a folder, so it counts only where a command begins.
 const ENDS_SHELL: [&str; 7] = ["set", "exit", "return", "exec", "trap", "eval", "source"];
-
-/// Words after which a command begins.
-const BEFORE_COMMAND: [&str; 11] =
-    ["if", "then", "elif", "else", "while", "until", "do", "time", "command", "builtin", "coproc"];
 
 /// What a line and its exit code say about a command; `None` if the line did not run it. After `&&` and `||` the command
 /// may not have run: then the code is that of a command before it, which failed or passed.
@@ -130,10 +128,9 @@ fn may_fail_to_expand(word: &str) -> bool {
 
 /// Whether a command of a line is `.`, which runs a file in this shell.
 fn reads_file(line: &str) -> bool {
-    line.split([';', '&', '|', '(', ')', '{', '}', '!', '\n']).any(|command| {
-        let may_precede =
-            |word: &&str| word.contains('=') || is_redirection(word) || BEFORE_COMMAND.contains(word);
-        command.split_whitespace().find(|word| !may_precede(word)) == Some(".")
+    commands(line).iter().any(|command| {
+        let runs_builtin = |word: &&String| ["command", "builtin"].contains(&word.as_str());
+        from_program(&command.words).iter().find(|word| !runs_builtin(word)).is_some_and(|word| word == ".")
     })
 }
 
@@ -219,6 +216,9 @@ mod tests {
     #[test_case("if [ -f x ]; then A=1 . ./env; fi; cargo test", 1; "a file is read in a condition")]
     #[test_case("{ . ./env; } ; cargo test", 1; "a file is read in braces")]
     #[test_case("cd a\n. ./env; cargo test", 1; "a file is read on a line of its own")]
+    #[test_case("case a in a) . ./env;; esac; cargo test", 1; "a file is read in a case")]
+    #[test_case(">log . ./env; cargo test", 1; "a file is read after a redirection")]
+    #[test_case("command . ./env; cargo test", 1; "a file is read by a builtin")]
     #[test_case("echo a\\; cargo test", 0; "an argument")]
     #[test_case("echo 'a;' cargo test; cargo test", 0; "quotes")]
     #[test_case("echo ${x:?}; cargo test", 1; "a variable that must be set")]

@@ -3,13 +3,11 @@
 //! A host's adapter (`hosts`) turns its JSON into one of our events, and our reply into its JSON. The rules in between
 //! (`rules`) know no host. Text states facts: hosts treat instructions in a hook's output as an injection.
 
-mod compound;
 pub mod hosts;
 mod observed;
 mod patch;
 mod refuse;
 mod rules;
-mod script;
 mod words;
 
 use workrail_model::chat::{ChatKey, HostName};

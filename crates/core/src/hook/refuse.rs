@@ -3,8 +3,7 @@
 //! This keeps an honest agent from taking a shortcut. It is not a security boundary: an agent can hide a command from
 //! any reader of it. The boundary is what the decision itself requires, up to a passkey (G97).
 
-use super::compound::without_keywords;
-use super::script::{ScriptCommand, assignment, commands};
+use crate::shell::{ShellCommand, commands, from_program};
 
 /// A command reserved for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,7 +87,7 @@ fn in_line(line: &str, depth: usize) -> Option<RefusedCommand> {
         return None;
     }
     let all = commands(line);
-    let mut before: Option<&ScriptCommand> = None;
+    let mut before: Option<&ShellCommand> = None;
     for command in &all {
         let piped = before.filter(|before| before.is_piped);
         let found = in_words(&command.words, depth).or_else(|| in_input(command, piped, depth));
@@ -125,19 +124,8 @@ fn in_words(words: &[String], depth: usize) -> Option<RefusedCommand> {
     }
 }
 
-/// The words from the program on, without what may precede it.
-fn from_program(words: &[String]) -> &[String] {
-    let mut rest = without_keywords(words);
-    while let [first, after @ ..] = rest
-        && assignment(first).is_some()
-    {
-        rest = without_keywords(after);
-    }
-    rest
-}
-
 /// What a shell without arguments reads, from a here-document or from the preceding command.
-fn in_input(command: &ScriptCommand, piped: Option<&ScriptCommand>, depth: usize) -> Option<RefusedCommand> {
+fn in_input(command: &ShellCommand, piped: Option<&ShellCommand>, depth: usize) -> Option<RefusedCommand> {
     let program = from_program(&command.words).first().map(|word| program_name(word))?;
     let reads = SHELLS.contains(&&*program) || RUNNERS.contains(&&*program);
     if !reads {

@@ -4,9 +4,11 @@
 //! line sets. Does not handle globs, aliases, functions and program output. Where it is unclear whether words are a
 //! command, they are read as one, such as the terms of an arithmetic expression.
 
+mod compound;
+
 use std::collections::BTreeMap;
 
-use super::compound::{Parentheses, arithmetic};
+use compound::{Parentheses, arithmetic, without_keywords};
 
 /// Nested substitutions are parsed to this depth.
 const DEPTH_MAX: usize = 8;
@@ -17,18 +19,18 @@ const EXPANDED_BYTES_MAX: usize = 256 * 1024;
 
 /// One command with its arguments, without quotes and redirections.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct ScriptCommand {
-    pub(super) words: Vec<String>,
+pub(crate) struct ShellCommand {
+    pub(crate) words: Vec<String>,
     /// What it reads as input, if that is in the line itself.
-    pub(super) input: Vec<String>,
+    pub(crate) input: Vec<String>,
     /// Whether the next command reads what this one writes.
-    pub(super) is_piped: bool,
+    pub(crate) is_piped: bool,
 }
 
 /// Every command in the text, those in substitutions before the one that contains them.
-pub(super) fn commands(text: &str) -> Vec<ScriptCommand> {
+pub(crate) fn commands(text: &str) -> Vec<ShellCommand> {
     let chars: Vec<char> = text.chars().take(CHARS_MAX).collect();
-    let mut reader = ScriptReader {
+    let mut reader = LineReader {
         arithmetic: arithmetic(&chars),
         chars,
         at: 0,
@@ -49,7 +51,7 @@ enum Until {
     Parenthesis,
 }
 
-struct ScriptReader {
+struct LineReader {
     chars: Vec<char>,
     at: usize,
     depth: usize,
@@ -63,13 +65,13 @@ struct ScriptReader {
     expandable: usize,
     /// The delimiters of here-documents that begin after this line, and the commands that read them.
     documents: Vec<(String, usize)>,
-    found: Vec<ScriptCommand>,
+    found: Vec<ShellCommand>,
 }
 
 /// The command that is being parsed.
 #[derive(Default)]
 struct CommandBuilder {
-    command: ScriptCommand,
+    command: ShellCommand,
     word: Option<String>,
     /// What the next word is for.
     next: Next,
@@ -113,7 +115,7 @@ impl CommandBuilder {
     }
 }
 
-impl ScriptReader {
+impl LineReader {
     fn peek(&self, ahead: usize) -> Option<char> {
         self.chars.get(self.at + ahead).copied()
     }
@@ -459,10 +461,21 @@ fn push_expanded(value: &str, current: &mut CommandBuilder, quoting: Quoting) {
 }
 
 /// The name and value of a word such as `NAME=value`.
-pub(super) fn assignment(word: &str) -> Option<(&str, &str)> {
+pub(crate) fn assignment(word: &str) -> Option<(&str, &str)> {
     let (name, value) = word.split_once('=')?;
     let is_name = !name.is_empty()
         && !name.starts_with(|c: char| c.is_ascii_digit())
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
     is_name.then_some((name, value))
+}
+
+/// The words from the program on, without what may precede it: keywords and assignments.
+pub(crate) fn from_program(words: &[String]) -> &[String] {
+    let mut rest = without_keywords(words);
+    while let [first, after @ ..] = rest
+        && assignment(first).is_some()
+    {
+        rest = without_keywords(after);
+    }
+    rest
 }
