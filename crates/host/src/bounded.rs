@@ -31,7 +31,11 @@ fn open(path: &Utf8Path) -> io::Result<(File, u64)> {
 pub(crate) fn open_lock(path: &Utf8Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.create(true).truncate(false).read(true).write(true).mode(0o600);
-    Ok(open_with(path, &mut options)?.0)
+    match open_with(path, &mut options) {
+        // Nothing is written to it, so it is enough that it can be read.
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(open(path)?.0),
+        opened => Ok(opened?.0),
+    }
 }
 
 fn open_with(path: &Utf8Path, options: &mut OpenOptions) -> io::Result<(File, u64)> {

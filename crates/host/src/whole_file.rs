@@ -11,9 +11,11 @@ pub(crate) fn write(path: &Utf8Path, text: &str) -> io::Result<()> {
     write_like(path, text, path)
 }
 
-/// Like `write`, for bytes.
-pub(crate) fn write_bytes(path: &Utf8Path, bytes: &[u8]) -> io::Result<()> {
-    put(path, bytes, path)
+/// Unlike `write`, keeps nothing of what is in its place: not its permissions, and a link itself is replaced. Only the
+/// owner may read the new file.
+pub(crate) fn write_anew(path: &Utf8Path, bytes: &[u8]) -> io::Result<()> {
+    written_in(&folder_of(path), bytes, None)?.persist(path)?;
+    Ok(())
 }
 
 /// Like `write`, with the permissions of another file.

@@ -305,6 +305,57 @@ fn lost_contents_and_a_broken_record_are_fetched_again() {
     assert!(!folder.exists());
 }
 
+/// Broke: every later fetch failed.
+#[test]
+fn a_repository_that_git_cannot_use_is_fetched_anew() {
+    let scene = Scene::new();
+    let sources = scene.sources(scene.source());
+    let damages: [(&str, fn(&Path)); 3] = [
+        ("a lock that an ended git left", |repository| {
+            fs::write(repository.join("shallow.lock"), "").unwrap();
+        }),
+        ("settings that are damaged", |repository| fs::write(repository.join("config"), "[").unwrap()),
+        ("packs that are damaged", |repository| {
+            for pack in fs::read_dir(repository.join("objects/pack")).unwrap() {
+                let pack = pack.unwrap().path();
+                fs::set_permissions(&pack, fs::Permissions::from_mode(0o600)).unwrap();
+                fs::write(pack, "x").unwrap();
+            }
+        }),
+    ];
+    scene.write("a.json", "0").commit();
+    mirror(&sources).sync().unwrap();
+    let folder = fs::read_dir(scene.path("data/sources/git")).unwrap().next().unwrap().unwrap().path();
+    for (text, (what, damage)) in ["1", "2", "3"].into_iter().zip(damages) {
+        scene.write("a.json", text).commit();
+        damage(&folder.join("repository"));
+        let synced = mirror(&sources).sync();
+        assert!(matches!(synced, Ok(Synced::Updated { .. })), "{what}: {synced:?}");
+        assert_eq!(found(&sources)[0].1, text, "{what}");
+    }
+}
+
+/// Broke: the record kept permissions with which it could not be read, and a link was followed.
+#[test]
+fn what_is_in_the_place_of_the_record_is_replaced() {
+    let scene = Scene::new();
+    scene.write("a.json", "1").commit();
+    let sources = scene.sources(scene.source());
+    mirror(&sources).sync().unwrap();
+    let folder = fs::read_dir(scene.path("data/sources/git")).unwrap().next().unwrap().unwrap().path();
+    let record = folder.join("record.json");
+    let elsewhere = scene.path("elsewhere");
+    fs::rename(&record, &elsewhere).unwrap();
+    let before = fs::read(&elsewhere).unwrap();
+    symlink(&elsewhere, &record).unwrap();
+    mirror(&sources).sync().unwrap();
+    assert_eq!(references(&sources), ["team/a.json"]);
+    assert_eq!(fs::read(&elsewhere).unwrap(), before, "the link was not followed");
+    fs::set_permissions(&record, fs::Permissions::from_mode(0o000)).unwrap();
+    mirror(&sources).sync().unwrap();
+    assert_eq!(fs::metadata(&record).unwrap().permissions().mode() & 0o777, 0o600);
+}
+
 #[test]
 fn contents_that_no_commit_needs_are_removed() {
     let scene = Scene::new();

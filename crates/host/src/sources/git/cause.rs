@@ -25,7 +25,9 @@ pub(super) enum Cause {
 }
 
 /// Messages of git and curl in the locale `C`; the first match wins.
-const SIGNS: [(&str, Cause); 27] = [
+const SIGNS: [(&str, Cause); 28] = [
+    // A file of our own, not the server's.
+    ("(os error", Cause::Other),
     ("the commit has no folder", Cause::NoFolder),
     ("git is not installed", Cause::NoGit),
     ("MiB on disk", Cause::TooLarge),
@@ -135,7 +137,9 @@ mod tests {
     )]
     #[test_case("git says: fatal: unable to access 'https://x/': Could not resolve host: x", Cause::Dns)]
     #[test_case("git did not end within 120 seconds and was stopped", Cause::Timeout)]
-    #[test_case("git says: fatal: something else", Cause::Other)]
+    #[test_case("git says: x@y: Permission denied (publickey).", Cause::SshKey; "a key")]
+    #[test_case("/data/sources/git/0a/lock: Permission denied (os error 13)", Cause::Other; "a file of ours")]
+    #[test_case("git says: fatal: something else", Cause::Other; "anything else")]
     fn a_failure_has_a_cause(failure: &str, expected: Cause) {
         assert_eq!(Cause::of(failure), expected);
     }

@@ -16,7 +16,8 @@ mod program;
 mod record;
 mod tree;
 
-use std::fs::{File, TryLockError};
+use std::fs::{File, Permissions, TryLockError};
+use std::os::unix::fs::PermissionsExt as _;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use camino::{Utf8Path, Utf8PathBuf};
@@ -29,6 +30,7 @@ use workrail_ports::workflow_source::{CandidateFile, SourceError, SourceListing,
 use super::health::SourceState;
 use super::{problem, unreadable};
 use crate::{bounded, whole_file};
+use cause::Cause;
 use program::{Caps, Git, GitFailure, disk_bytes};
 use record::FetchRecord;
 use tree::Tree;
@@ -226,7 +228,7 @@ impl Mirror {
 
     /// What to do about a failed fetch, by its cause.
     pub fn fix(&self, failure: &str) -> String {
-        cause::Cause::of(failure).fix(&self.name, &self.source)
+        Cause::of(failure).fix(&self.name, &self.source)
     }
 
     fn sync_command(&self) -> String {
@@ -322,8 +324,7 @@ impl Mirror {
         let contents = tree::contents(&git, &mut tree.files, &caps).map_err(|failure| failure.to_string())?;
         let name = Sha256::of(&contents).hex();
         // What is in its place is damaged, or a link, or has other permissions.
-        let _ = std::fs::remove_file(self.content_path(&name));
-        whole_file::write_bytes(&self.content_path(&name), &contents).map_err(|error| error.to_string())?;
+        whole_file::write_anew(&self.content_path(&name), &contents).map_err(|error| error.to_string())?;
         record.content = Some(name);
         record.commit = Some(commit.clone());
         record.files = tree.files;
@@ -344,52 +345,18 @@ impl Mirror {
     /// Fetches one commit without its history and returns its id.
     fn commit(&self, checked: &CheckedSource) -> Result<String, GitFailure> {
         let git = self.git(checked);
-        let packs = git.repository.join("objects/pack");
-        let caps = Caps {
-            time: FETCH_TIME_MAX,
-            printed: 64 * 1024,
-            disk: Some((packs.clone(), REPOSITORY_BYTES_MAX)),
-        };
         // Old packs are never needed again: start over at half the cap.
-        if disk_bytes(&packs) > REPOSITORY_BYTES_MAX / 2 {
-            let _ = std::fs::remove_dir_all(&git.repository);
+        if disk_bytes(&packs(&git)) > REPOSITORY_BYTES_MAX / 2 {
+            discard(&git.repository);
         }
-        if !git.repository.join("HEAD").exists() {
-            // Incomplete if a process ended while creating it.
-            let _ = std::fs::remove_dir_all(&git.repository);
-            git.run(&["init", "--quiet", "--bare", "--template="], None, &caps)?;
-        }
-        let refspec = format!("+{}:{TIP}", checked.git_ref.as_str());
-        let fetched = git.run(
-            &[
-                "fetch",
-                "--quiet",
-                "--depth=1",
-                "--no-tags",
-                "--no-recurse-submodules",
-                "--no-write-fetch-head",
-                "--",
-                checked.url.as_str(),
-                &refspec,
-            ],
-            None,
-            &caps,
-        );
-        if let Err(GitFailure::TooLarge(_) | GitFailure::TooSlow(_)) = fetched {
-            // A partial fetch is useless and takes up space.
-            let _ = std::fs::remove_dir_all(&git.repository);
-        }
-        fetched?;
-        let commit = git.run(
-            &["rev-parse", "--verify", "--end-of-options", &format!("{TIP}^{{commit}}")],
-            None,
-            &caps,
-        )?;
-        let commit = String::from_utf8_lossy(&commit).trim().to_owned();
-        if tree::is_blob_id(&commit) {
-            Ok(commit)
-        } else {
-            Err(GitFailure::Failed("it names no commit".to_owned()))
+        let is_reused = git.repository.join("HEAD").exists();
+        match fetched(&git, checked) {
+            // The reason may be the repository: a lock that an ended git left, a damaged object, permissions.
+            Err(failure) if is_reused && Cause::of(&failure.to_string()) == Cause::Other => {
+                discard(&git.repository);
+                fetched(&git, checked)
+            }
+            result => result,
         }
     }
 
@@ -414,6 +381,57 @@ impl Mirror {
                 let _ = std::fs::remove_file(path);
             }
         }
+    }
+}
+
+fn packs(git: &Git) -> Utf8PathBuf {
+    git.repository.join("objects/pack")
+}
+
+/// Everything in it can be fetched again.
+fn discard(repository: &Utf8Path) {
+    // Otherwise a folder without permissions keeps its files.
+    let _ = std::fs::set_permissions(repository, Permissions::from_mode(0o700));
+    let _ = std::fs::remove_dir_all(repository);
+}
+
+/// Fetches into the repository, which is created if it is missing.
+fn fetched(git: &Git, checked: &CheckedSource) -> Result<String, GitFailure> {
+    let caps =
+        Caps { time: FETCH_TIME_MAX, printed: 64 * 1024, disk: Some((packs(git), REPOSITORY_BYTES_MAX)) };
+    if !git.repository.join("HEAD").exists() {
+        // Incomplete if a process ended while creating it.
+        discard(&git.repository);
+        git.run(&["init", "--quiet", "--bare", "--template="], None, &caps)?;
+    }
+    let refspec = format!("+{}:{TIP}", checked.git_ref.as_str());
+    let fetched = git.run(
+        &[
+            "fetch",
+            "--quiet",
+            "--depth=1",
+            "--no-tags",
+            "--no-recurse-submodules",
+            "--no-write-fetch-head",
+            "--",
+            checked.url.as_str(),
+            &refspec,
+        ],
+        None,
+        &caps,
+    );
+    if let Err(GitFailure::TooLarge(_) | GitFailure::TooSlow(_)) = fetched {
+        // A partial fetch is useless and takes up space.
+        discard(&git.repository);
+    }
+    fetched?;
+    let tip = format!("{TIP}^{{commit}}");
+    let commit = git.run(&["rev-parse", "--verify", "--end-of-options", &tip], None, &caps)?;
+    let commit = String::from_utf8_lossy(&commit).trim().to_owned();
+    if tree::is_blob_id(&commit) {
+        Ok(commit)
+    } else {
+        Err(GitFailure::Failed("it names no commit".to_owned()))
     }
 }
 

@@ -95,7 +95,7 @@ impl FetchRecord {
     }
 
     pub(super) fn save(&self, path: &Utf8Path) -> std::io::Result<()> {
-        let text = serde_json::to_string(self).map_err(std::io::Error::other)?;
-        whole_file::write(path, &text)
+        let bytes = serde_json::to_vec(self).map_err(std::io::Error::other)?;
+        whole_file::write_anew(path, &bytes)
     }
 }
