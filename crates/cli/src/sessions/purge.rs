@@ -59,7 +59,7 @@ fn purged(arguments: &PurgeArguments, format: Format) -> Result<(), Failure> {
     let EngineWithStore { engine, store } = wiring::open_existing()?;
     let searched = SearchedStore::of(&store)?;
     let old = name::exact(&engine, &arguments.session)?.session;
-    let seen = engine.overview(old)?;
+    let seen = engine.overview_for_removal(old)?;
     if !seen.health.is_healthy() {
         return Err(Failure::Call(format!(
             "The session is damaged, and a copy would lack what cannot be read. Nothing was changed. Repair it first: \

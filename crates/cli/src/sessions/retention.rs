@@ -93,7 +93,7 @@ fn unkeep(named: &SessionArgument) -> Result<(), Failure> {
 fn delete(named: &SessionArgument, confirmation: UserConfirmation) -> Result<(), Failure> {
     let engine = wiring::open_existing_default()?;
     let session = name::exact(&engine, &named.session)?.session;
-    let seen = engine.overview(session)?;
+    let seen = engine.overview_for_removal(session)?;
     let format = Format::json_if(named.json);
     if format == Format::Text {
         show(&seen);

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 use workrail_testkit::folder;
+use workrail_testkit::mcp_client::ToolReply;
 
 use crate::scene::{advance, finished, home, session, session_dir, start, unfinished};
 use crate::wording::assert_text;
@@ -99,6 +100,29 @@ fn a_step_whose_commit_was_cut_is_reported_and_recovered_by_the_same_ack() {
     let repaired = home.run(&["store", "repair", &session(&run), "--json"]);
     assert_eq!((repaired.code, &repaired.json()["outcome"]), (0, &json!("rolled_forward")), "{repaired:?}");
     assert_eq!(fs::read(&manifest).unwrap(), whole);
+}
+
+/// Broke: both were refused, however often they were repeated, until an agent wrote to the session.
+#[test]
+fn a_session_with_a_write_that_is_not_committed_is_purged_and_deleted() {
+    let home = home();
+    let cut = |run: &ToolReply| {
+        let manifest = session_dir(&home, run).join("manifest.jsonl");
+        let whole = fs::read(&manifest).unwrap();
+        fs::write(manifest, &whole[..whole.len() - 1]).unwrap();
+    };
+    let started = || {
+        let mut client = home.client();
+        let run = start(&mut client);
+        advance(&mut client, &run);
+        cut(&run);
+        run
+    };
+    home.done(&["session", "delete", &session(&started()), "--yes"]);
+    let run = started();
+    let purged = home.run(&["session", "purge", &session(&run), "--text", "dusted", "--yes", "--json"]);
+    assert_eq!(purged.code, 0, "{purged:?}");
+    assert_eq!(home.run(&["store", "verify"]).code, 0);
 }
 
 /// Broke: a record that lost one byte of its kind was taken for one of a newer version, and its repair was refused.

@@ -84,6 +84,21 @@ impl<S: Store + Inspection> Engine<S> {
 }
 
 impl<S: Store + Upkeep> Engine<S> {
+    /// What a session is, to whoever is about to remove it: what a killed process had written completely is a part of it.
+    pub fn overview_for_removal(&self, session: SessionId) -> Result<Overview, Box<ErrorEnvelope>> {
+        self.permit(Act::Administer)?;
+        self.complete_write(session)?;
+        self.overview(session)
+    }
+
+    /// Makes a completed write at the end of a session a part of its log, as its next writer would (G11).
+    fn complete_write(&self, session: SessionId) -> Result<(), Box<ErrorEnvelope>> {
+        if let Ok(Some(_)) = self.store.pending_write(session) {
+            self.store.lock(session).map_err(error::store)?;
+        }
+        Ok(())
+    }
+
     /// Exempts a session from retention.
     pub fn keep(&self, session: SessionId) -> Result<(), Box<ErrorEnvelope>> {
         self.permit(Act::Decide)?;
@@ -99,6 +114,7 @@ impl<S: Store + Upkeep> Engine<S> {
     pub fn delete(&self, seen: &Overview) -> Result<FileTotals, Box<ErrorEnvelope>> {
         self.permit(Act::Administer)?;
         let session = seen.session_id;
+        self.complete_write(session)?;
         let judged = match self.store.read(session, None) {
             Err(StoreError::NotFound { .. }) => {
                 return Err(error::upkeep(StoreError::NotFound { session }.into()));
