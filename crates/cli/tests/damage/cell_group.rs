@@ -176,7 +176,7 @@ impl<'a> CellGroup<'a> {
         (before, after): (&Tree, &Tree),
     ) -> Vec<String> {
         // Content without sessions looks like what deleted sessions leave.
-        if case.is_gone() && command.name == "gc" {
+        if case.is_gone() && (command.name == "gc" || command.name.starts_with("purge")) {
             return Vec::new();
         }
         let mut found = self.taken_away(command, home, before, after);

@@ -18,7 +18,7 @@ use workrail_testkit::skipped::skip;
 use crate::commands::{About, Call, Command, CommandResult, Effect, End};
 use crate::differences::short;
 use crate::matrix::scratch;
-use crate::rows::commands;
+use crate::rows::{ADDED_SOURCE, commands};
 use crate::template::{GIT_SOURCE, Template};
 use crate::tree::{self, Tree};
 
@@ -278,9 +278,16 @@ fn has_happened(command: &Command, home: &Home) -> bool {
             let shown = home.run(&["store", "passkeys", "show", "--json"]);
             shown.code == 0 && !shown.out.contains("\"state\": \"enrolled\"")
         }
-        // The settings no longer name it.
-        (Some("sources"), _) if command.name == "sources remove" => {
-            !home.run(&["config", "get", "sources.git", "--json"]).out.contains(GIT_SOURCE)
+        (Some("sources"), _) => {
+            let names = |source: &str| {
+                let configured = home.run(&["config", "get", "sources.git", "--json"]);
+                configured.code == 0 && configured.out.contains(source)
+            };
+            match command.name.as_str() {
+                "sources add git" => names(ADDED_SOURCE),
+                "sources remove" => !names(GIT_SOURCE),
+                _ => false,
+            }
         }
         _ => false,
     }

@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::commands::{About, Call, Command, Compare, Effect};
 use crate::template::Template;
 
-pub(crate) use surroundings::{INSTALLED_CLIENT, ran, shown};
+pub(crate) use surroundings::{ADDED_SOURCE, INSTALLED_CLIENT, ran, shown};
 
 /// All commands, with those about a session for each of them.
 pub(crate) fn commands(template: &Template) -> Vec<Command> {

@@ -25,6 +25,10 @@ impl Case<'_> {
         match self.target.role {
             // It lists what it could not search.
             _ if command.name.starts_with("purge") && self.is_forbidden() => answer.output.contains(&file),
+            // It finds the text of the session that it removed in the copy.
+            Role::Log if command.name.starts_with("purge") && self.damage == Damage::Swapped => {
+                answer.output.contains(&self.template.victim.session)
+            }
             _ if command.name == "unkeep" && self.may_refuse_unkeep(answer) => true,
             // Another store's keys sign as well: only tokens signed by ours are refused.
             // Its files cannot be replaced.

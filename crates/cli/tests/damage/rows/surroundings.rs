@@ -63,6 +63,9 @@ pub(super) fn trust() -> Vec<Command> {
     ]
 }
 
+/// The source that a command adds.
+pub(crate) const ADDED_SOURCE: &str = "more";
+
 /// Commands about the sources of workflows.
 pub(super) fn sources(template: &Template) -> Vec<Command> {
     fn words<'a>(words: &[&'a str]) -> Vec<&'a str> {
@@ -76,7 +79,7 @@ pub(super) fn sources(template: &Template) -> Vec<Command> {
         change("sources sync", &words(&["sync", GIT_SOURCE])),
         change("sources add folder", &words(&["add", "folder", "../workflows"])),
         change("sources add plugin", &words(&["add", "plugin", "../plugin"])),
-        change("sources add git", &words(&["add", "git", "more", repository, "--allow-local"])),
+        change("sources add git", &words(&["add", "git", ADDED_SOURCE, repository, "--allow-local"])),
         change("sources remove", &words(&["remove", GIT_SOURCE])),
     ]
 }
