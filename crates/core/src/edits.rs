@@ -44,7 +44,7 @@ impl AllowedEdits {
     }
 
     /// Whether an edit of the file is allowed. `path` is relative to the root, with `/` between its parts.
-    pub fn allows(&self, path: &str) -> bool {
+    pub(crate) fn allows(&self, path: &str) -> bool {
         let Some(parts) = parts_of(path) else { return false };
         let mut declared = self.declared.iter().flat_map(|scope| &scope.files);
         self.own.iter().any(|glob| fits(glob, &parts))

@@ -93,7 +93,7 @@ impl ApprovalKeys {
 
 impl<S: Store> Engine<S> {
     /// Whose passkeys the caller uses: a member has their own, whichever token of that name they use.
-    pub fn passkey_owner(&self) -> Option<&PrincipalName> {
+    pub(crate) fn passkey_owner(&self) -> Option<&PrincipalName> {
         match self.caller() {
             Caller::Owner(_) => None,
             Caller::Member { principal, .. } => Some(&principal.name),

@@ -89,7 +89,7 @@ impl Reply {
     }
 
     /// Adds a warning at the front: what follows is not what the caller expects.
-    pub fn warn(&mut self, warning: &Warning) {
+    pub(crate) fn warn(&mut self, warning: &Warning) {
         if let Some(first) = self.parts.first_mut() {
             *first = format!("NOTE: {}\n\n{first}", warning.message);
         }

@@ -105,7 +105,7 @@ impl Browser {
         found.map(|program| Self { program }).ok_or(BrowserError::NotFound)
     }
 
-    pub fn program(&self) -> &Utf8Path {
+    pub(crate) fn program(&self) -> &Utf8Path {
         &self.program
     }
 

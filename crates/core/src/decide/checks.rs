@@ -74,7 +74,7 @@ impl CheckStatus {
         Self::Run { run, output }
     }
 
-    pub fn run(&self) -> &CheckRun {
+    pub(crate) fn run(&self) -> &CheckRun {
         match self {
             Self::Run { run, .. } | Self::PassedBefore(run) => run,
         }

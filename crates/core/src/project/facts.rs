@@ -93,7 +93,7 @@ impl SessionState {
     }
 
     /// What is known of the node's work besides what was sent, over all attempts, oldest first.
-    pub fn evidence(&self, node: NodeId) -> &[Recorded<EvidenceRecorded>] {
+    pub(crate) fn evidence(&self, node: NodeId) -> &[Recorded<EvidenceRecorded>] {
         self.of_node(&self.facts.evidence, node)
     }
 

@@ -302,7 +302,7 @@ impl Catalog {
     }
 
     /// Every file that claims an id: the one that owns it first, then by descending precedence.
-    pub fn claimants(&self, id: &WorkflowId, workspace: Option<&WorkspacePath>) -> Vec<ClaimingFile> {
+    pub(crate) fn claimants(&self, id: &WorkflowId, workspace: Option<&WorkspacePath>) -> Vec<ClaimingFile> {
         let known = self.current_listing(workspace);
         let listing = &known.listing;
         let owner = listing.selection.owner(&listing.claims, id).map(|owner| &listing.claims[owner].id);

@@ -29,7 +29,7 @@ pub struct PageLinks {
 }
 
 /// A whole page under a title.
-pub fn page(title: &str, body: &Markup) -> Markup {
+pub(crate) fn page(title: &str, body: &Markup) -> Markup {
     let title = clean(title);
     html! {
         (DOCTYPE)
@@ -63,7 +63,7 @@ pub(crate) fn class_of(tone: SpanTone) -> &'static str {
     }
 }
 
-pub fn toned(tone: SpanTone, text: &str) -> Markup {
+pub(crate) fn toned(tone: SpanTone, text: &str) -> Markup {
     html! { span class=(class_of(tone)) { (clean(text)) } }
 }
 
@@ -106,7 +106,7 @@ pub fn code(name: &str) -> Markup {
     html! { code { (clean(name)) } }
 }
 
-pub fn spans(spans: &[TextSpan], links: &PageLinks) -> Markup {
+pub(crate) fn spans(spans: &[TextSpan], links: &PageLinks) -> Markup {
     html! { @for span in spans { (self::span(span, links)) } }
 }
 

@@ -111,7 +111,7 @@ impl<S: Store> Engine<S> {
     }
 
     /// Why a run does not move on by itself; `None` for one that does, or that is finished.
-    pub fn need(&self, session: SessionId, run: RunId) -> Option<Need> {
+    pub(crate) fn need(&self, session: SessionId, run: RunId) -> Option<Need> {
         let name = RunLabel::of(run).to_string();
         match self.attention(session, run) {
             Ok(Some(Attention::Person(waiting))) => Some(need_of_person(&waiting, &name)),

@@ -32,7 +32,7 @@ impl LiveConfig {
         Self { config_path, seen: Mutex::new((LastRead::Never, settings)) }
     }
 
-    pub fn settings(&self) -> Settings {
+    pub(crate) fn settings(&self) -> Settings {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         // Taken before the file is read: a change in between is found by the next call.
         let now = LastRead::At(stamp(&self.config_path));

@@ -63,7 +63,7 @@ impl PathList {
     }
 
     /// How many there were besides those listed.
-    pub fn more(&self) -> u64 {
+    pub(crate) fn more(&self) -> u64 {
         self.more
     }
 
