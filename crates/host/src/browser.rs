@@ -105,10 +105,6 @@ impl Browser {
         found.map(|program| Self { program }).ok_or(BrowserError::NotFound)
     }
 
-    pub(crate) fn program(&self) -> &Utf8Path {
-        &self.program
-    }
-
     /// Prints a page to PDF.
     pub fn print(&self, html: &str) -> Result<Vec<u8>, BrowserError> {
         let folder = tempfile::Builder::new().prefix("workrail-print-").tempdir()?;
@@ -197,10 +193,10 @@ mod tests {
     #[test]
     fn the_named_browser_wins_then_the_path_then_the_usual_places() {
         let all = ["/b/chromium", "/a/google-chrome", "/opt/google/chrome/chrome", "/mine"];
-        assert_eq!(choose(Some("/mine"), "/a:/b", &all).unwrap().program(), "/mine");
-        assert_eq!(choose(None, "/a:/b", &all).unwrap().program(), "/b/chromium");
-        assert_eq!(choose(None, "/a", &all).unwrap().program(), "/a/google-chrome");
-        assert_eq!(choose(None, "", &all).unwrap().program(), "/opt/google/chrome/chrome");
+        assert_eq!(choose(Some("/mine"), "/a:/b", &all).unwrap().program, "/mine");
+        assert_eq!(choose(None, "/a:/b", &all).unwrap().program, "/b/chromium");
+        assert_eq!(choose(None, "/a", &all).unwrap().program, "/a/google-chrome");
+        assert_eq!(choose(None, "", &all).unwrap().program, "/opt/google/chrome/chrome");
         assert!(matches!(choose(Some("/gone"), "/b", &all), Err(BrowserError::NotAProgram { .. })));
         assert!(matches!(choose(None, "relative", &["relative/chromium"]), Err(BrowserError::NotFound)));
     }

@@ -308,9 +308,10 @@ fn lost_contents_and_a_broken_record_are_fetched_again() {
 /// Broke: every later fetch failed.
 #[test]
 fn a_repository_that_git_cannot_use_is_fetched_anew() {
+    type Harm = fn(&Path);
     let scene = Scene::new();
     let sources = scene.sources(scene.source());
-    let damages: [(&str, fn(&Path)); 3] = [
+    let harms: [(&str, Harm); 3] = [
         ("a lock that an ended git left", |repository| {
             fs::write(repository.join("shallow.lock"), "").unwrap();
         }),
@@ -326,9 +327,9 @@ fn a_repository_that_git_cannot_use_is_fetched_anew() {
     scene.write("a.json", "0").commit();
     mirror(&sources).sync().unwrap();
     let folder = fs::read_dir(scene.path("data/sources/git")).unwrap().next().unwrap().unwrap().path();
-    for (text, (what, damage)) in ["1", "2", "3"].into_iter().zip(damages) {
+    for (text, (what, harm)) in ["1", "2", "3"].into_iter().zip(harms) {
         scene.write("a.json", text).commit();
-        damage(&folder.join("repository"));
+        harm(&folder.join("repository"));
         let synced = mirror(&sources).sync();
         assert!(matches!(synced, Ok(Synced::Updated { .. })), "{what}: {synced:?}");
         assert_eq!(found(&sources)[0].1, text, "{what}");
