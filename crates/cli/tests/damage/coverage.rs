@@ -40,7 +40,7 @@ const COMMANDS_LEFT_OUT: [(&str, &str); 18] = [
     ("explain", OWN_TEXTS),
 ];
 
-const TEMPORARY: &str = "left by an interrupted write and overwritten by the next; `figure_crash_states` and `figure_io_error_loops` try it";
+const TEMPORARY: &str = "left by an interrupted write and overwritten by the next: `figure_crash_states` and `figure_io_error_loops` try that; what is in its place, `figure_obstacles_at_temporary_names`";
 
 /// How a kind of file takes part.
 enum Part {
@@ -145,6 +145,14 @@ const FILES: &[(&str, Part)] = &[
 
 /// Files outside the data directory.
 const OUTSIDE: [&str; 2] = ["settings", "trusted checks"];
+
+/// The temporary files whose whole names are known beforehand, of this session and of the store.
+pub(crate) fn temporary_files(session: &str) -> Vec<String> {
+    let temporary = FILES.iter().filter(|(_, part)| matches!(part, LeftOut(reason) if *reason == TEMPORARY));
+    let names =
+        temporary.map(|(path, _)| path.replace("sess_<16>", session).trim_end_matches('/').to_owned());
+    names.filter(|name| !name.contains('<')).collect()
+}
 
 /// Every command that does something of its own, by its words.
 fn all_commands() -> BTreeSet<String> {

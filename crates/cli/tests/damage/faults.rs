@@ -112,7 +112,7 @@ fn calls(command: &Command, template: &Template, folder: &Path) -> BTreeSet<(usi
 }
 
 /// Commands about the victim and about the store; those about its neighbours make the same calls.
-fn tried(template: &Template) -> Vec<Command> {
+pub(crate) fn tried(template: &Template) -> Vec<Command> {
     let mut all = commands(template);
     // Usable keys are not replaced, and the victim's log is what is compared.
     all.retain(|command| {
@@ -269,7 +269,7 @@ impl Trial<'_> {
 }
 
 /// Whether a call that cannot be repeated has had its effect, although its answer was an error.
-fn has_happened(command: &Command, home: &Home) -> bool {
+pub(crate) fn has_happened(command: &Command, home: &Home) -> bool {
     match (command.name.split(' ').next(), &command.about) {
         (Some("purge" | "delete"), About::Session(session)) => {
             home.run(&["show", session, "--json"]).code != 0

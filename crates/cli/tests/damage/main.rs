@@ -18,6 +18,7 @@ mod differences;
 mod faults;
 mod files;
 mod matrix;
+mod obstacles;
 mod oracle;
 mod rows;
 mod template;
