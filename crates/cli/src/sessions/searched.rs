@@ -166,5 +166,7 @@ fn holds(path: &Utf8Path, purge: &Purge) -> std::io::Result<bool> {
 }
 
 fn unreadable(path: &Utf8Path, error: &std::io::Error) -> String {
-    format!("`{path}` cannot be searched: {error}")
+    format!(
+        "`{path}` cannot be searched: {error}. Make it readable (`chmod`, `chown`) and look for the text in it."
+    )
 }

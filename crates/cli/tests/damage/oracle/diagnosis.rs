@@ -17,6 +17,8 @@ impl Case<'_> {
             (_, "doctor") => self.judge_doctor(answer),
             (_, "keys") => Vec::new(),
             (_, "backup again") if self.target.role == Role::BackupMarker => self.judge_marker(answer),
+            // The backup has an intact copy, so it lacks nothing; `verify` finds the damage.
+            (_, "backup again") if self.target.role == Role::Content && answer.end == End::Done => Vec::new(),
             (_, "backup" | "backup again" | "copy") => self.judge_backup(answer),
             (_, "sources health") => self.judge_sources(answer),
             (About::Session(session), _) if self.is_sound(session) => {
