@@ -11,7 +11,7 @@ pub enum KeyringError {
     Exposed { path: String },
     #[error("`{path}` belongs to another user")]
     ForeignOwner { path: String },
-    #[error("the keyring `{path}` is not valid: {problem}")]
+    #[error("`{path}` is not valid: {problem}")]
     Invalid { path: String, problem: String },
     #[error("the keyring `{path}` has version {version}, this build reads version 1")]
     UnknownVersion { path: String, version: u64 },

@@ -10,7 +10,7 @@ use workrail_model::event::Activity;
 use workrail_model::id::SessionId;
 use workrail_model::limits::MANIFEST_BYTES_MAX;
 use workrail_model::manifest::{Cursor, commit_group, group_bytes, segment_rel_path};
-use workrail_model::plan::{Attachment, RawSegment};
+use workrail_model::plan::{Attachment, AttachmentKind, RawSegment};
 use workrail_ports::archive::{SessionImport, StagedSession, check_continues};
 use workrail_ports::file_system::{
     FileKind, FileSystem, FsError, FsErrorKind, LockMode, RelPath, WritableFile,
@@ -19,7 +19,16 @@ use workrail_ports::session_store::StoreError;
 
 use crate::content::{put_in_place, write_temp};
 use crate::store::{LOCK_WAIT, LocalStore};
-use crate::{layout, load, repair, suspect, tree};
+use crate::{folder_tree, layout, load, repair, suspect};
+
+/// What happens to a session that already has the id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Existing {
+    /// It stays, and nothing is staged.
+    Refuse,
+    /// It is moved to `backups/`.
+    Replace,
+}
 
 impl<F: FileSystem> SessionImport for LocalStore<F> {
     type Staged<'a> = StagedLocalImport<'a, F>;
@@ -33,7 +42,7 @@ impl<F: FileSystem> SessionImport for LocalStore<F> {
     }
 
     fn stage(&self, session: SessionId) -> Result<StagedLocalImport<'_, F>, StoreError> {
-        self.stage_over(session, false)
+        self.stage_over(session, Existing::Refuse)
     }
 
     fn newest_activity(&self) -> Result<Activity, StoreError> {
@@ -46,21 +55,18 @@ impl<F: FileSystem> SessionImport for LocalStore<F> {
 }
 
 impl<F: FileSystem> LocalStore<F> {
-    /// Stages a session that replaces another one, which the caller has locked.
-    pub(crate) fn stage_replacement(
+    /// Stages a session. The caller has locked one that it replaces.
+    pub(crate) fn stage_over(
         &self,
         session: SessionId,
+        existing: Existing,
     ) -> Result<StagedLocalImport<'_, F>, StoreError> {
-        self.stage_over(session, true)
-    }
-
-    fn stage_over(&self, session: SessionId, replaces: bool) -> Result<StagedLocalImport<'_, F>, StoreError> {
         let fs = self.fs();
         let lock =
             |path: RelPath, mode| fs.lock(&path, mode, LOCK_WAIT)?.ok_or(StoreError::Locked { session });
         let import_lock = lock(layout::import_lock(), LockMode::Exclusive)?;
         let store_lock = lock(layout::store_lock(), LockMode::Shared)?;
-        if !replaces && self.is_taken(session)? {
+        if existing == Existing::Refuse && self.is_taken(session)? {
             return Err(StoreError::AlreadyExists { session });
         }
         remove_leftovers(fs)?;
@@ -72,7 +78,7 @@ impl<F: FileSystem> LocalStore<F> {
             folders: BTreeSet::new(),
             cursor: Cursor::start(),
             manifest: Vec::new(),
-            replaces,
+            existing,
             published: false,
         };
         fs.create_dir(&layout::import())?;
@@ -83,10 +89,10 @@ impl<F: FileSystem> LocalStore<F> {
 
 /// Removes what a killed import left behind.
 fn remove_leftovers<F: FileSystem>(fs: &F) -> Result<(), FsError> {
-    for kind in layout::CONTENT_KINDS {
-        tree::ignore_absent(fs.remove_file(&layout::import_content_temp(kind)))?;
+    for kind in AttachmentKind::ALL {
+        folder_tree::ignore_absent(fs.remove_file(&layout::import_content_temp(kind)))?;
     }
-    tree::remove(fs, &layout::import())
+    folder_tree::remove(fs, &layout::import())
 }
 
 /// A session being imported. If it is dropped before it is published, it is removed again.
@@ -102,8 +108,7 @@ pub struct StagedLocalImport<'a, F: FileSystem> {
     cursor: Cursor,
     /// Written last, when everything it attests is durable.
     manifest: Vec<u8>,
-    /// Whether it replaces a session with the same id.
-    replaces: bool,
+    existing: Existing,
     published: bool,
 }
 
@@ -128,7 +133,7 @@ impl<F: FileSystem> StagedLocalImport<'_, F> {
 
     /// Moves the session that this one replaces to `backups/`, durably, if there is one.
     fn move_replaced_aside(&self) -> Result<Option<RelPath>, StoreError> {
-        if !self.replaces {
+        if self.existing == Existing::Refuse {
             return Ok(None);
         }
         let fs = self.store.fs();

@@ -73,6 +73,10 @@ impl<F: FileSystem> LocalStore<F> {
             Err(error) if error.kind == FsErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error.into()),
         };
+        // The permissions of a link say nothing.
+        if stat.kind != FileKind::Regular {
+            return Err(invalid("it is not a regular file".to_owned()));
+        }
         only_ours(path, stat)?;
         // Anyone who can write to the folder could replace the keys.
         let folder = layout::keys_dir();

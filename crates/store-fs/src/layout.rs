@@ -104,11 +104,11 @@ pub(crate) fn index_lock() -> RelPath {
 }
 
 /// The pending preferences of the session's runs.
-pub(crate) fn control(id: SessionId) -> RelPath {
+pub(crate) fn pending_preferences(id: SessionId) -> RelPath {
     path(&format!("sessions/{id}/control.json"))
 }
 
-pub(crate) fn control_temp(id: SessionId) -> RelPath {
+pub(crate) fn pending_preferences_temp(id: SessionId) -> RelPath {
     path(&format!("sessions/{id}/.tmp-control"))
 }
 
@@ -259,9 +259,6 @@ pub(crate) fn import_lock() -> RelPath {
 pub(crate) fn suspect(folder: &RelPath) -> RelPath {
     path(&format!("{}/.suspect", folder.as_str()))
 }
-
-/// The kinds of content, each with its own folder.
-pub(crate) const CONTENT_KINDS: [AttachmentKind; 3] = AttachmentKind::ALL;
 
 /// Whether we may have given this name: what people add under other names is theirs.
 pub(crate) fn may_be_ours(name: &str) -> bool {

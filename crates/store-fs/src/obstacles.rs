@@ -41,7 +41,7 @@ pub(crate) fn all<F: FileSystem>(fs: &F) -> Vec<Obstacle> {
     let is_other = |path: &RelPath| fs.stat(path).is_ok_and(|stat| stat.kind != FileKind::Directory);
     let events = events.filter(|(folder, _)| is_other(folder));
     found.extend(events.map(|(folder, session)| in_place_of(folder, session)));
-    found.extend(layout::CONTENT_KINDS.into_iter().flat_map(|kind| links_to_content(fs, kind)));
+    found.extend(AttachmentKind::ALL.into_iter().flat_map(|kind| links_to_content(fs, kind)));
     found
         .extend([layout::activity(), layout::activity_reserved()].iter().filter_map(|file| denied(fs, file)));
     let session_locks = folders
@@ -102,12 +102,11 @@ pub(crate) fn has_lost_sessions<F: FileSystem>(fs: &F) -> bool {
         let entries = fs.list(&layout::content_dir(kind)).unwrap_or_default();
         entries.iter().any(|entry| layout::content_digest(kind, &entry.name).is_some())
     };
-    is_missing && layout::CONTENT_KINDS.into_iter().any(holds_content)
+    is_missing && AttachmentKind::ALL.into_iter().any(holds_content)
 }
 
 /// What prevents the use of this folder, if anything.
 pub(crate) fn folder_obstacle<F: FileSystem>(fs: &F, folder: &RelPath) -> Option<Obstacle> {
-    let path = folder.to_string();
     match fs.stat(folder) {
         Ok(stat) if stat.kind != FileKind::Directory => {
             return Some(in_place_of_folder(folder, "", ObstacleReach::Store));
@@ -117,12 +116,11 @@ pub(crate) fn folder_obstacle<F: FileSystem>(fs: &F, folder: &RelPath) -> Option
         Err(_) => {}
     }
     let is_denied = fs.list(folder).is_err_and(|error| error.kind == FsErrorKind::PermissionDenied);
-    let fix = || {
-        format!("Run `chmod u+rwx` on `{path}` in the data directory, or `chown` if another user owns it.")
-    };
     is_denied.then(|| Obstacle {
-        fix: fix(),
-        path: path.clone(),
+        fix: format!(
+            "Run `chmod u+rwx` on `{folder}` in the data directory, or `chown` if another user owns it."
+        ),
+        path: folder.to_string(),
         problem: "this user may not use this folder",
         reach: ObstacleReach::Store,
     })

@@ -14,7 +14,7 @@ use workrail_ports::file_system::{
 };
 use workrail_ports::upkeep::{DIGEST_TEXT_BYTES, FOREIGN_FOLDER, SafeModeReason, digests_in};
 
-use crate::{layout, load, orphan, strays, tree};
+use crate::{folder_tree, layout, load, orphan, strays};
 
 /// How much of a large file is held in memory at once.
 const PART_BYTES: usize = 1024 * 1024;
@@ -39,14 +39,14 @@ struct LogEnd {
     cursor: Cursor,
     /// The manifest's length and stamp; `None` if it held more than the log.
     stamp: Option<(u64, FileStamp)>,
-    /// The stamp of the segments folder, in which alone a completed write shows that is not committed; `None` if it
-    /// was too new.
+    /// The stamp of the segments folder, the only place where a completed but uncommitted write is visible; `None` if
+    /// it was too new.
     segments: Option<FileStamp>,
 }
 
 impl ReachableContent {
     /// Whether committed events of the session were read.
-    pub(crate) fn have_read(&self, session: SessionId) -> bool {
+    pub(crate) fn has_read(&self, session: SessionId) -> bool {
         self.ends.contains_key(&session)
     }
 
@@ -173,7 +173,7 @@ impl ReachableContent {
             match entry.kind {
                 FileKind::Regular => read(&path, entry.kind),
                 // A link is refused: it may lead to a backup.
-                FileKind::Directory | FileKind::Other => tree::each_file(fs, &path, &mut read),
+                FileKind::Directory | FileKind::Other => folder_tree::each_file(fs, &path, &mut read),
             }
             .map_err(|error| unreadable(&path, &error))?;
             self.in_backups.extend(found);

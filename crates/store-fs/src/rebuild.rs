@@ -34,8 +34,9 @@ pub(crate) struct RebuiltLog {
     pub denied: Option<FsError>,
 }
 
-/// Why a segment cannot come next.
-enum SegmentMismatch {
+/// Whether a segment could come next, and if not, why.
+enum SegmentJudgement {
+    Candidate(SegmentCandidate),
     Invalid,
     Newer { record: String, version: u64 },
     Denied(FsError),
@@ -72,14 +73,14 @@ pub(crate) fn rebuild<F: FileSystem>(
         let mut candidates = Vec::new();
         for name in names.get(&cursor.next_event_index.get()).into_iter().flatten() {
             match read(fs, session, cursor.next_event_index, name, &attested)? {
-                Ok(candidate) => candidates.push(candidate),
-                Err(SegmentMismatch::Newer { record, version }) => {
+                SegmentJudgement::Candidate(candidate) => candidates.push(candidate),
+                SegmentJudgement::Newer { record, version } => {
                     rebuilt.newer.get_or_insert((record, version));
                 }
-                Err(SegmentMismatch::Denied(error)) => {
+                SegmentJudgement::Denied(error) => {
                     rebuilt.denied.get_or_insert(error);
                 }
-                Err(SegmentMismatch::Invalid) => {}
+                SegmentJudgement::Invalid => {}
             }
         }
         for candidate in &mut candidates {
@@ -152,36 +153,37 @@ pub(crate) fn last_closed(tail: &[u8]) -> Option<(ManifestIndex, String)> {
     })
 }
 
-/// A segment that could come next, or why it cannot.
+/// Reads a segment, and judges whether it could come next.
 fn read<F: FileSystem>(
     fs: &F,
     session: SessionId,
     first: EventIndex,
     name: &str,
     attested: &BTreeMap<String, Sha256>,
-) -> Result<Result<SegmentCandidate, SegmentMismatch>, FsError> {
+) -> Result<SegmentJudgement, FsError> {
     let segment = match segment::read(fs, session, name)? {
         SegmentRead::Read(bytes) => bytes,
-        SegmentRead::Denied(error) => return Ok(Err(SegmentMismatch::Denied(error))),
-        SegmentRead::NoSegment => return Ok(Err(SegmentMismatch::Invalid)),
+        SegmentRead::Denied(error) => return Ok(SegmentJudgement::Denied(error)),
+        SegmentRead::NoSegment => return Ok(SegmentJudgement::Invalid),
     };
     // Checked before its events are read: a changed byte may look like a newer build's kind or version, but a segment
     // that a newer build wrote matches the digest that its manifest attests.
     let digest = Sha256::of(&segment);
     let attested_digest = attested.get(&format!("events/{name}"));
     if attested_digest.is_some_and(|attested| is_other_segment(*attested, digest)) {
-        return Ok(Err(SegmentMismatch::Invalid));
+        return Ok(SegmentJudgement::Invalid);
     }
     let events = match segment::events(session, first, name, &segment) {
         Ok(events) => events,
         Err(NoGroup::UnknownVersion { record, version }) => {
-            return Ok(Err(SegmentMismatch::Newer { record, version }));
+            return Ok(SegmentJudgement::Newer { record, version });
         }
         Err(NoGroup::Io(error)) => return Err(error),
-        Err(NoGroup::End | NoGroup::Corrupt(_)) => return Ok(Err(SegmentMismatch::Invalid)),
+        Err(NoGroup::End | NoGroup::Corrupt(_)) => return Ok(SegmentJudgement::Invalid),
     };
     let priority = (attested_digest == Some(&digest), false);
-    Ok(Ok(SegmentCandidate { name: name.to_owned(), segment, events, priority }))
+    let name = name.to_owned();
+    Ok(SegmentJudgement::Candidate(SegmentCandidate { name, segment, events, priority }))
 }
 
 /// A record of the old manifest that only a newer build can have written, with its version.

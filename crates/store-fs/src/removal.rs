@@ -11,7 +11,7 @@ use workrail_ports::session_store::StoreError;
 use workrail_ports::upkeep::{Tally, UpkeepError};
 
 use crate::store::{LOCK_WAIT, LocalStore};
-use crate::{layout, load, orphan, suspect, tree};
+use crate::{folder_tree, layout, load, orphan, suspect};
 
 /// A session that may be removed: its lock is held, and nothing prevents it.
 struct RemovableSession<L> {
@@ -50,7 +50,7 @@ impl<F: FileSystem> LocalStore<F> {
             self.forget(one.session);
             self.drop_observations(one.session);
             // Already gone: files that cannot be removed now are leftovers for the next sweep.
-            let _ = tree::remove(self.fs(), &one.tombstone);
+            let _ = folder_tree::remove(self.fs(), &one.tombstone);
             Ok(one.freed)
         });
         answers.collect()
@@ -91,10 +91,10 @@ impl<F: FileSystem> LocalStore<F> {
                 return Err(UpkeepError::Changed { session });
             }
         }
-        let freed = tree::tally(self.fs(), &folder)?;
+        let freed = folder_tree::tally(self.fs(), &folder)?;
         let [tombstone, other] = layout::tombstones(&session.to_string());
-        tree::remove(self.fs(), &tombstone)?;
-        tree::remove(self.fs(), &other)?;
+        folder_tree::remove(self.fs(), &tombstone)?;
+        folder_tree::remove(self.fs(), &other)?;
         Ok(RemovableSession { session, freed, tombstone, _lock: lock })
     }
 
@@ -124,7 +124,7 @@ pub(crate) fn move_to_tombstone<F: FileSystem>(
     folder: &RelPath,
     tombstone: &RelPath,
 ) -> Result<(), FsError> {
-    tree::remove(fs, tombstone)?;
+    folder_tree::remove(fs, tombstone)?;
     match fs.rename(folder, tombstone) {
         Err(error) if error.kind == FsErrorKind::NotFound => return fs.sync_dir(&layout::sessions()),
         moved => moved?,

@@ -17,9 +17,9 @@ use workrail_ports::upkeep::{Diagnosis, LostEvent, LostSegment, UpkeepError};
 
 use crate::rebuild::{self, RebuiltLog};
 use crate::store::{LOCK_WAIT, LocalStore};
-use crate::{commit, layout, load, orphan, suspect, tree};
+use crate::{commit, folder_tree, layout, load, orphan, suspect};
 
-/// A damaged session and the result of its repair.
+/// A damaged session and what a repair would do.
 struct RepairPlan {
     health: SessionHealth,
     /// How far the current manifest attests the log.
@@ -111,10 +111,10 @@ impl<F: FileSystem> LocalStore<F> {
         let (fs, backups) = (self.fs(), layout::backups());
         suspect::make_folder(fs, &backups)?;
         let temp = layout::backup_temp(session);
-        tree::remove(fs, &temp)?;
+        folder_tree::remove(fs, &temp)?;
         let (lock, misplaced) = (layout::session_lock(session), self.misplaced(session)?);
         let is_left_out = |path: &RelPath| *path == lock || misplaced.iter().any(|(other, _)| other == path);
-        tree::copy(fs, &layout::session(session), &temp, &is_left_out)?;
+        folder_tree::copy(fs, &layout::session(session), &temp, &is_left_out)?;
         let target = layout::backup(session, number);
         fs.rename(&temp, &target)?;
         fs.sync_dir(&backups).inspect_err(|_| {

@@ -6,14 +6,15 @@ use workrail_model::event::EventIndex;
 use workrail_model::id::SessionId;
 use workrail_model::limits::MANIFEST_BYTES_MAX;
 use workrail_model::manifest::ManifestRecord;
+use workrail_model::plan::AttachmentKind;
 use workrail_ports::file_system::{DirEntry, FileKind, FileSystem, FsError, FsErrorKind, RelPath};
 use workrail_ports::upkeep::{Stray, StrayKind};
 
-use crate::layout::{self, CONTENT_KINDS, content_digest, content_dir, is_temporary};
+use crate::folder_tree;
+use crate::layout::{self, content_digest, content_dir, is_temporary};
 use crate::load;
 use crate::rebuild;
 use crate::segment::{self, SegmentRead};
-use crate::tree;
 
 /// Our own names in the root, apart from the counter's. Anything new that WorkRail creates there must be added.
 const ROOT_NAMES: [&str; 19] = [
@@ -135,7 +136,7 @@ pub(crate) fn strays<F: FileSystem>(fs: &F, max: usize) -> Result<(Vec<Stray>, u
             || is_foreign_folder(entry)
             || layout::is_suspect_mark(&entry.name)
     })?;
-    for kind in CONTENT_KINDS {
+    for kind in AttachmentKind::ALL {
         check(content_dir(kind), &|entry| match entry.kind {
             FileKind::Regular => {
                 content_digest(kind, &entry.name).is_some() || layout::is_suspect_mark(&entry.name)
@@ -177,7 +178,7 @@ fn oversized_in_backups<F: FileSystem>(fs: &F) -> Result<Vec<RelPath>, FsError> 
         let Some(path) = folder.child(&entry.name).filter(|_| !is_no_backup) else { continue };
         match entry.kind {
             // What cannot be visited prevents the sweep, which names it.
-            FileKind::Directory => tree::each_file(fs, &path, &mut visit).unwrap_or_default(),
+            FileKind::Directory => folder_tree::each_file(fs, &path, &mut visit).unwrap_or_default(),
             FileKind::Regular | FileKind::Other => visit(&path, entry.kind)?,
         }
     }

@@ -14,11 +14,11 @@ use workrail_model::plan::AttachmentKind;
 use workrail_ports::file_system::{DirEntry, FileKind, FileSystem, FsError, FsErrorKind, LockMode, RelPath};
 use workrail_ports::upkeep::{Sweep, Swept, Tally, UpkeepError};
 
-use crate::layout::{CONTENT_KINDS, content, content_digest, content_dir, is_temporary};
+use crate::layout::{content, content_digest, content_dir, is_temporary};
 use crate::reachable::ReachableContent;
 use crate::removal::move_to_tombstone;
 use crate::store::{LOCK_WAIT, LocalStore};
-use crate::{layout, load, tree};
+use crate::{folder_tree, layout, load};
 
 /// Files removed while writers wait: a few milliseconds of work.
 const BATCH_FILES_MIN: usize = 256;
@@ -50,7 +50,7 @@ impl<F: FileSystem> LocalStore<F> {
                     self.fs().give_way();
                     self.sweep_batch(&mut reachable, batch, &mut swept)?;
                 }
-                for kind in CONTENT_KINDS {
+                for kind in AttachmentKind::ALL {
                     self.fs().sync_dir(&content_dir(kind))?;
                 }
             }
@@ -87,7 +87,7 @@ impl<F: FileSystem> LocalStore<F> {
     /// Every piece of content without a known reference.
     fn unreachable(&self, reachable: &ReachableContent) -> Result<Vec<(AttachmentKind, Sha256)>, FsError> {
         let mut unreachable = Vec::new();
-        for kind in CONTENT_KINDS {
+        for kind in AttachmentKind::ALL {
             let found =
                 self.contents_of(kind)?.into_iter().filter(|digest| !reachable.contains(kind, *digest));
             unreachable.extend(found.map(|digest| (kind, digest)));
@@ -117,7 +117,7 @@ impl<F: FileSystem> LocalStore<F> {
 
     /// What a real sweep would find left behind; it also counts files in use, because no lock is taken.
     fn leftovers(&self, swept: &mut Swept) -> Result<(), FsError> {
-        for folder in CONTENT_KINDS.map(content_dir) {
+        for folder in AttachmentKind::ALL.map(content_dir) {
             for path in temporaries(self.fs(), &folder, FileKind::Regular)? {
                 swept.leftovers.add(self.len_of(&path));
             }
@@ -140,7 +140,7 @@ impl<F: FileSystem> LocalStore<F> {
     }
 
     fn count(&self, folder: &RelPath, swept: &mut Swept) {
-        match tree::tally(self.fs(), folder) {
+        match folder_tree::tally(self.fs(), folder) {
             Ok(sum) => swept.leftovers.add_all(sum),
             Err(error) => swept.kept_leftover = Some(error),
         }
@@ -161,7 +161,7 @@ impl<F: FileSystem> LocalStore<F> {
     ) -> Result<(), UpkeepError> {
         let _lock = self.lock_out_writers(reachable)?;
         self.fs().sync_dir(&layout::sessions())?;
-        for folder in CONTENT_KINDS.map(content_dir) {
+        for folder in AttachmentKind::ALL.map(content_dir) {
             for path in temporaries(self.fs(), &folder, FileKind::Regular)? {
                 self.remove_counted(&path, &mut swept.leftovers)?;
             }
@@ -180,8 +180,8 @@ impl<F: FileSystem> LocalStore<F> {
 
     /// A folder that cannot be removed does not stop the sweep. It is reported, and counted once it is gone.
     fn count_and_remove(&self, folder: &RelPath, swept: &mut Swept) {
-        let sum = tree::tally(self.fs(), folder);
-        match tree::remove(self.fs(), folder) {
+        let sum = folder_tree::tally(self.fs(), folder);
+        match folder_tree::remove(self.fs(), folder) {
             Ok(()) => swept.leftovers.add_all(sum.unwrap_or_default()),
             Err(error) => swept.kept_leftover = Some(error),
         }
@@ -218,7 +218,7 @@ impl<F: FileSystem> LocalStore<F> {
         reachable: &ReachableContent,
         swept: &mut Swept,
     ) -> Result<(), FsError> {
-        let begun = reachable.have_read(session) || load::holds_work(self.fs(), session)?;
+        let begun = reachable.has_read(session) || load::holds_work(self.fs(), session)?;
         if begun && temporaries_of(self.fs(), session)?.is_empty() {
             return Ok(());
         }

@@ -18,7 +18,7 @@ use crate::content::write_temp;
 use crate::orphan::LogContinuation;
 use crate::rebuild::{self, MANIFEST_TAIL_BYTES};
 use crate::store::LocalStore;
-use crate::{backup, layout, load, obstacles, orphan, removal, strays, suspect, tree};
+use crate::{backup, folder_tree, layout, load, obstacles, orphan, removal, strays, suspect};
 
 impl<F: FileSystem> LocalStore<F> {
     /// The lock of a session that exists.
@@ -151,7 +151,7 @@ impl<F: FileSystem> Upkeep for LocalStore<F> {
     }
 
     fn weigh(&self, session: SessionId) -> Result<Tally, UpkeepError> {
-        Ok(tree::tally(self.fs(), &layout::session(session))?)
+        Ok(folder_tree::tally(self.fs(), &layout::session(session))?)
     }
 
     fn may_sweep(&self) -> Result<(), UpkeepError> {

@@ -54,7 +54,7 @@ fn append_manifest(fs: &Monitored<SimFs>, sync: Sync) {
     }
 }
 
-fn rules(fs: &Monitored<SimFs>) -> Vec<String> {
+fn broken_rules(fs: &Monitored<SimFs>) -> Vec<String> {
     fs.violations().iter().map(|text| text[..2].to_owned()).collect()
 }
 
@@ -77,10 +77,10 @@ fn r1_a_manifest_is_not_written_before_the_segments_directory_is_synced() {
     let fs = stage();
     put(&fs, SEGMENT, Sync::Done, Sync::Skipped);
     append_manifest(&fs, Sync::Done);
-    assert_eq!(rules(&fs), ["R1"]);
+    assert_eq!(broken_rules(&fs), ["R1"]);
     // Reported once: the next append is judged only by what came after.
     append_manifest(&fs, Sync::Done);
-    assert_eq!(rules(&fs), ["R1"]);
+    assert_eq!(broken_rules(&fs), ["R1"]);
 }
 
 #[test]
@@ -89,7 +89,7 @@ fn r1_a_directory_sync_before_the_rename_does_not_count() {
     fs.sync_dir(&path("sessions/s1/events")).unwrap();
     put(&fs, SEGMENT, Sync::Done, Sync::Skipped);
     append_manifest(&fs, Sync::Done);
-    assert_eq!(rules(&fs), ["R1"]);
+    assert_eq!(broken_rules(&fs), ["R1"]);
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn r1_a_segment_must_be_synced_before_its_rename() {
     let fs = stage();
     put(&fs, SEGMENT, Sync::Skipped, Sync::Done);
     append_manifest(&fs, Sync::Done);
-    assert_eq!(rules(&fs), ["R3", "R1"]);
+    assert_eq!(broken_rules(&fs), ["R3", "R1"]);
 }
 
 #[test]
@@ -105,7 +105,7 @@ fn r1_also_applies_to_a_replaced_manifest() {
     let fs = stage();
     put(&fs, SEGMENT, Sync::Done, Sync::Skipped);
     put(&fs, MANIFEST, Sync::Done, Sync::Done);
-    assert_eq!(rules(&fs), ["R1"]);
+    assert_eq!(broken_rules(&fs), ["R1"]);
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn r1_concerns_only_the_same_session() {
     fs.inner().make_dir_raw(&path("sessions/s2/events"));
     put(&fs, "sessions/s2/events/00-01.jsonl", Sync::Done, Sync::Skipped);
     append_manifest(&fs, Sync::Done);
-    assert_eq!(rules(&fs), Vec::<String>::new());
+    assert_eq!(broken_rules(&fs), Vec::<String>::new());
 }
 
 #[test]
@@ -123,11 +123,11 @@ fn r2_content_is_durable_before_the_manifest() {
         let fs = stage();
         put(&fs, at, Sync::Done, Sync::Skipped);
         append_manifest(&fs, Sync::Done);
-        assert_eq!(rules(&fs), ["R2"], "{at}");
+        assert_eq!(broken_rules(&fs), ["R2"], "{at}");
         let fs = stage();
         put(&fs, at, Sync::Skipped, Sync::Done);
         append_manifest(&fs, Sync::Done);
-        assert_eq!(rules(&fs), ["R3", "R2"], "{at}");
+        assert_eq!(broken_rules(&fs), ["R3", "R2"], "{at}");
     }
 }
 
@@ -138,7 +138,7 @@ fn r2_ignores_the_unfinished_work_of_other_threads() {
     std::thread::spawn(move || put(&other, SNAPSHOT, Sync::Done, Sync::Skipped)).join().unwrap();
     append_manifest(&fs, Sync::Done);
     fs.assert_quiescent();
-    assert_eq!(rules(&fs), Vec::<String>::new());
+    assert_eq!(broken_rules(&fs), Vec::<String>::new());
 }
 
 #[test]
@@ -146,11 +146,11 @@ fn r3_nothing_is_renamed_into_place_without_a_sync_after_its_last_write() {
     for at in [SEGMENT, SNAPSHOT, "blobs/0af", "workflows/pinned/0af.json", "keys/keyring.json", MANIFEST] {
         let fs = stage();
         put(&fs, at, Sync::Skipped, Sync::Done);
-        assert_eq!(rules(&fs), ["R3"], "{at}");
+        assert_eq!(broken_rules(&fs), ["R3"], "{at}");
     }
     let fs = stage();
     put(&fs, "keys/cache", Sync::Skipped, Sync::Skipped);
-    assert_eq!(rules(&fs), Vec::<String>::new());
+    assert_eq!(broken_rules(&fs), Vec::<String>::new());
 }
 
 #[test]
@@ -161,7 +161,7 @@ fn r3_a_write_or_cut_after_the_sync_needs_another_sync() {
     file.sync().unwrap();
     file.set_len(0).unwrap();
     fs.rename(&path("t"), &path("blobs/0af")).unwrap();
-    assert_eq!(rules(&fs), ["R3"]);
+    assert_eq!(broken_rules(&fs), ["R3"]);
 }
 
 #[test]
@@ -169,7 +169,7 @@ fn r3_a_temporary_of_unknown_history_is_not_renamed_into_place() {
     let fs = stage();
     fs.inner().write_raw(&path("blobs/.tmp"), b"left by a process that died");
     fs.rename(&path("blobs/.tmp"), &path("blobs/0af")).unwrap();
-    assert_eq!(rules(&fs), ["R3"]);
+    assert_eq!(broken_rules(&fs), ["R3"]);
 }
 
 #[test]
@@ -177,7 +177,7 @@ fn r3_an_empty_file_counts_as_written() {
     let fs = stage();
     fs.create_file(&path("t")).unwrap();
     fs.rename(&path("t"), &path("blobs/0af")).unwrap();
-    assert_eq!(rules(&fs), ["R3"]);
+    assert_eq!(broken_rules(&fs), ["R3"]);
 }
 
 #[test]
@@ -185,11 +185,11 @@ fn r4_an_unsynced_manifest_is_not_acknowledged() {
     let fs = stage();
     append_manifest(&fs, Sync::Skipped);
     fs.about_to_acknowledge();
-    assert_eq!(rules(&fs), ["R4"]);
+    assert_eq!(broken_rules(&fs), ["R4"]);
     let fs = stage();
     append_manifest(&fs, Sync::Done);
     fs.about_to_acknowledge();
-    assert_eq!(rules(&fs), Vec::<String>::new());
+    assert_eq!(broken_rules(&fs), Vec::<String>::new());
 }
 
 #[test]
@@ -206,7 +206,7 @@ fn r4_an_unsynced_name_is_not_acknowledged() {
         let fs = stage();
         act(&fs);
         fs.assert_quiescent();
-        assert_eq!(rules(&fs), ["R4"], "{what}");
+        assert_eq!(broken_rules(&fs), ["R4"], "{what}");
     }
 }
 
@@ -218,22 +218,22 @@ fn r4_temporaries_and_removals_may_stay_unsynced() {
     put(&fs, SNAPSHOT, Sync::Done, Sync::Skipped);
     fs.remove_file(&path(SNAPSHOT)).unwrap();
     fs.assert_quiescent();
-    assert_eq!(rules(&fs), Vec::<String>::new());
+    assert_eq!(broken_rules(&fs), Vec::<String>::new());
 }
 
 #[test]
 fn r4_ignores_what_a_failed_operation_left() {
     let fs = stage();
     put(&fs, SNAPSHOT, Sync::Done, Sync::Skipped);
-    append_manifest_without_rules(&fs);
+    cut_manifest(&fs);
     fs.forget_unacknowledged();
     put(&fs, SEGMENT, Sync::Done, Sync::Done);
     append_manifest(&fs, Sync::Done);
     fs.assert_quiescent();
-    assert_eq!(rules(&fs), Vec::<String>::new());
+    assert_eq!(broken_rules(&fs), Vec::<String>::new());
 }
 
-fn append_manifest_without_rules(fs: &Monitored<SimFs>) {
+fn cut_manifest(fs: &Monitored<SimFs>) {
     fs.open_append(&path(MANIFEST)).unwrap().set_len(0).unwrap();
 }
 
@@ -245,12 +245,12 @@ fn r5_a_failed_sync_is_not_repeated_on_the_same_handle() {
     let at_op = fs.inner().all_op_count();
     fs.inner().set_fault(Fault { at_op, kind: FaultKind::FsyncLies, mode: FaultMode::Once });
     assert!(file.sync().is_err());
-    assert_eq!(rules(&fs), Vec::<String>::new());
+    assert_eq!(broken_rules(&fs), Vec::<String>::new());
     file.sync().unwrap();
-    assert_eq!(rules(&fs), ["R5"]);
+    assert_eq!(broken_rules(&fs), ["R5"]);
     // Even if that second sync succeeds, the file must not be renamed into place.
     fs.rename(&path("blobs/.tmp"), &path("blobs/0af")).unwrap();
-    assert_eq!(rules(&fs), ["R5", "R3"]);
+    assert_eq!(broken_rules(&fs), ["R5", "R3"]);
 }
 
 #[test]
@@ -263,7 +263,7 @@ fn a_sync_on_another_handle_does_not_make_up_for_a_failed_one() {
     assert!(file.sync().is_err());
     fs.open_append(&path("blobs/.tmp")).unwrap().sync().unwrap();
     fs.rename(&path("blobs/.tmp"), &path("blobs/0af")).unwrap();
-    assert_eq!(rules(&fs), ["R3"]);
+    assert_eq!(broken_rules(&fs), ["R3"]);
 }
 
 #[test]
@@ -276,7 +276,7 @@ fn r5_a_new_file_after_a_failed_sync_is_allowed() {
     assert!(file.sync().is_err());
     put(&fs, MANIFEST, Sync::Done, Sync::Done);
     fs.assert_quiescent();
-    assert_eq!(rules(&fs), Vec::<String>::new());
+    assert_eq!(broken_rules(&fs), Vec::<String>::new());
 }
 
 #[test]
@@ -287,7 +287,7 @@ fn a_sync_vouches_only_for_writes_before_it() {
     file.sync().unwrap();
     file.append(b"x").unwrap();
     fs.assert_quiescent();
-    assert_eq!(rules(&fs), ["R4"]);
+    assert_eq!(broken_rules(&fs), ["R4"]);
 }
 
 #[test]

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use workrail_ports::session_store::{LockedSession, SessionStore};
 use workrail_store_pg::{DatabaseAddress, PgStore};
-use workrail_testkit::bare_rows::{self, Rows, SegmentPosition, plans};
+use workrail_testkit::bare_rows::{self, Rows, SegmentPosition, one_run};
 use workrail_testkit::fixed::SeededEntropy;
 use workrail_testkit::postgres::{Cluster, ROLE};
 use workrail_testkit::proof;
@@ -80,7 +80,7 @@ fn rate(clients: usize, cluster: &Cluster, seed: u64, writer: Writer) -> f64 {
 
 fn by_store(address: &DatabaseAddress, begin: &Barrier, seed: u64) -> Duration {
     let store = PgStore::open(address, None, Box::new(SeededEntropy::new(seed))).unwrap();
-    let made = plans(seed, APPENDS_EACH);
+    let made = one_run(seed, APPENDS_EACH);
     let session = made[0].events[0].session_id;
     store.create(session).unwrap().append(made[0].plan()).unwrap();
     begin.wait();
@@ -93,7 +93,7 @@ fn by_store(address: &DatabaseAddress, begin: &Barrier, seed: u64) -> Duration {
 
 fn by_hand(cluster: &Cluster, database: &str, begin: &Barrier, seed: u64) -> Duration {
     let mut client = bare_rows::connect(cluster, database);
-    let rows: Vec<Rows> = plans(seed, APPENDS_EACH).iter().map(Rows::of).collect();
+    let rows: Vec<Rows> = one_run(seed, APPENDS_EACH).iter().map(Rows::of).collect();
     rows[0].write(&mut client, SegmentPosition::First);
     begin.wait();
     let begun = Instant::now();

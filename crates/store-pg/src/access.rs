@@ -27,13 +27,7 @@ const REVOKE: &str =
     "UPDATE workrail.access_token SET revoked_at = coalesce(revoked_at, $2) WHERE id = $1 RETURNING id";
 
 fn failed(op: FsOp, error: &StatementError) -> KeyringError {
-    match error {
-        StatementError::Locked => KeyringError::Locked,
-        StatementError::Busy
-        | StatementError::NoAnswer
-        | StatementError::Local(_)
-        | StatementError::Database(_) => KeyringError::Io(error.at(op, ERROR_PATH)),
-    }
+    error.of_keys(op, ERROR_PATH)
 }
 
 fn parse(row: &Row) -> Result<AccessToken, KeyringError> {
@@ -59,14 +53,15 @@ fn parse(row: &Row) -> Result<AccessToken, KeyringError> {
 impl AccessTokens for PgStore {
     fn access_tokens(&self) -> Result<Vec<AccessToken>, KeyringError> {
         let sql = format!("{COLUMNS} ORDER BY created_at, id");
-        let rows = self.within(Purpose::Reading, |transaction| transaction.query(&sql, &[]));
+        let rows = self.in_transaction(Purpose::Reading, |transaction| transaction.query(&sql, &[]));
         rows.map_err(|error| failed(FsOp::Read, &error))?.iter().map(parse).collect()
     }
 
     fn access_token(&self, id: AccessTokenId) -> Result<Option<AccessToken>, KeyringError> {
         let (sql, id) = (format!("{COLUMNS} WHERE id = $1"), id.to_string());
-        let row =
-            self.within(Purpose::Reading, |transaction| transaction.query_opt(&sql, &[(&id, Type::TEXT)]));
+        let row = self.in_transaction(Purpose::Reading, |transaction| {
+            transaction.query_opt(&sql, &[(&id, Type::TEXT)])
+        });
         row.map_err(|error| failed(FsOp::Read, &error))?.as_ref().map(parse).transpose()
     }
 
@@ -81,14 +76,15 @@ impl AccessTokens for PgStore {
             (&created_at.as_str() as _, Type::TEXT),
             (&expires_at.as_str() as _, Type::TEXT),
         ];
-        let added = self.within(Purpose::Writing, |transaction| transaction.query(ADD, &parameters));
+        let added = self.in_transaction(Purpose::Writing, |transaction| transaction.query(ADD, &parameters));
         added.map(drop).map_err(|error| failed(FsOp::Write, &error))
     }
 
     fn revoke_access_token(&self, id: AccessTokenId, at: &Timestamp) -> Result<bool, KeyringError> {
         let (id, at) = (id.to_string(), at.as_str());
         let parameters = [(&id as _, Type::TEXT), (&at as _, Type::TEXT)];
-        let revoked = self.within(Purpose::Writing, |transaction| transaction.query_opt(REVOKE, &parameters));
+        let revoked =
+            self.in_transaction(Purpose::Writing, |transaction| transaction.query_opt(REVOKE, &parameters));
         revoked.map(|row| row.is_some()).map_err(|error| failed(FsOp::Write, &error))
     }
 }

@@ -25,13 +25,8 @@ const RAISE: &str = "INSERT INTO workrail.activity (tenant, base) \
                      SELECT current_setting('workrail.tenant'), greatest(0, $1 - last_value) FROM workrail.activity_sequence \
                      ON CONFLICT (tenant) DO UPDATE SET base = greatest(activity.base, excluded.base)";
 
-fn failed(failed: &StatementError) -> StoreError {
-    match failed {
-        StatementError::Busy | StatementError::Locked => StoreError::Busy,
-        StatementError::NoAnswer | StatementError::Local(_) | StatementError::Database(_) => {
-            StoreError::Io(failed.at(FsOp::Write, ERROR_PATH))
-        }
-    }
+fn failed(error: &StatementError) -> StoreError {
+    error.of_store(FsOp::Write, ERROR_PATH)
 }
 
 fn number(value: i64) -> Result<Activity, StoreError> {
@@ -55,20 +50,25 @@ impl ActivityCounter for PgStore {
     /// Does not wait for the disk: a number that a crash takes back was in no durable event, because committing an event
     /// also makes everything before it durable.
     fn next(&self) -> Result<Activity, StoreError> {
-        drawn(self.with_session(Purpose::WritingLoosely, |transaction| transaction.query_opt(NEXT, &[])))
+        drawn(
+            self.in_session_transaction(Purpose::WritingLoosely, |transaction| {
+                transaction.query_opt(NEXT, &[])
+            }),
+        )
     }
 }
 
 impl PgStore {
     pub(crate) fn counted_so_far(&self) -> Result<Activity, StoreError> {
-        drawn(self.within(Purpose::Reading, |transaction| transaction.query_opt(LAST, &[])))
+        drawn(self.in_transaction(Purpose::Reading, |transaction| transaction.query_opt(LAST, &[])))
     }
 
     pub(crate) fn raise_counter(&self, at_least: Activity) -> Result<(), StoreError> {
         // An activity number is at most 2^53.
         let at_least = i64::try_from(at_least.get()).unwrap_or(i64::MAX);
-        let raised =
-            self.within(Purpose::Writing, |transaction| transaction.query(RAISE, &[(&at_least, Type::INT8)]));
+        let raised = self.in_transaction(Purpose::Writing, |transaction| {
+            transaction.query(RAISE, &[(&at_least, Type::INT8)])
+        });
         raised.map(|_| ()).map_err(|error| failed(&error))
     }
 }

@@ -35,7 +35,7 @@ impl SessionArchive for PgStore {
         let mut shown = Cursor::start();
         loop {
             // One transaction per batch: a log only grows, so later batches are consistent with earlier ones.
-            let loaded = self.within(Purpose::Reading, |transaction| {
+            let loaded = self.in_transaction(Purpose::Reading, |transaction| {
                 log::load(transaction, session, Some(&shown), ReadRange::Segments(AT_ONCE))
             });
             let loaded = loaded.map_err(|failed| failed.of_session(FsOp::Read, session))?;
@@ -122,7 +122,7 @@ impl SessionImport for PgStore {
     type Staged<'a> = StagedPgImport<'a>;
 
     fn is_taken(&self, session: SessionId) -> Result<bool, StoreError> {
-        self.within(Purpose::Reading, |transaction| exists(transaction, session))
+        self.in_transaction(Purpose::Reading, |transaction| exists(transaction, session))
             .map_err(|failed| failed.of_session(FsOp::Read, session))
     }
 

@@ -25,7 +25,7 @@ impl ProjectionCache for PgStore {
     fn get(&self, session: SessionId, version: u32) -> Option<CachedProjection> {
         let (id, wanted) = (session.to_string(), i64::from(version));
         let sql = "SELECT cursor, state FROM workrail.projection WHERE session = $1 AND version = $2";
-        let row = self.within(Purpose::Reading, |transaction| {
+        let row = self.in_transaction(Purpose::Reading, |transaction| {
             transaction.query_opt(sql, &[(&id, Type::TEXT), (&wanted, Type::INT8)])
         });
         let row = row.ok()??;
@@ -43,7 +43,7 @@ impl ProjectionCache for PgStore {
         let (id, version) = (session.to_string(), i64::from(projection.version));
         let next = i64::try_from(projection.cursor.next_event_index.get()).unwrap_or(i64::MAX);
         let cursor = cursor_bytes(&projection.cursor);
-        let put = self.within(Purpose::WritingLoosely, |transaction| {
+        let put = self.in_transaction(Purpose::WritingLoosely, |transaction| {
             transaction.query(
                 PUT,
                 &[
@@ -61,8 +61,9 @@ impl ProjectionCache for PgStore {
     fn invalidate(&self, session: SessionId) -> Result<(), FsError> {
         let id = session.to_string();
         let sql = "DELETE FROM workrail.projection WHERE session = $1";
-        let gone =
-            self.within(Purpose::WritingLoosely, |transaction| transaction.query(sql, &[(&id, Type::TEXT)]));
+        let gone = self.in_transaction(Purpose::WritingLoosely, |transaction| {
+            transaction.query(sql, &[(&id, Type::TEXT)])
+        });
         gone.map(|_| ()).map_err(|failed| failed.at(FsOp::Remove, &path_of(session)))
     }
 }

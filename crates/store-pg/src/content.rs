@@ -32,7 +32,7 @@ impl PgStore {
     ) -> Result<Vec<u8>, ContentError> {
         let (name, key) = (kind_name(kind), digest.as_bytes().as_slice());
         let sql = "SELECT bytes FROM workrail.content WHERE kind = $1 AND sha256 = $2";
-        let row = self.within(Purpose::Reading, |transaction| {
+        let row = self.in_transaction(Purpose::Reading, |transaction| {
             transaction.query_opt(sql, &[(&name, Type::TEXT), (&key, Type::BYTEA)])
         });
         let path = path_of(kind, digest);

@@ -3,7 +3,12 @@
 use std::error::Error as _;
 
 use tokio_postgres::error::SqlState;
+use workrail_model::id::SessionId;
 use workrail_ports::file_system::{FsError, FsErrorKind, FsOp, RelPath};
+use workrail_ports::keyring::KeyringError;
+use workrail_ports::session_store::StoreError;
+
+use crate::reader::path_of;
 
 /// Why a transaction could not begin or a statement failed.
 #[derive(Debug)]
@@ -29,12 +34,46 @@ impl From<tokio_postgres::Error> for StatementError {
 }
 
 impl StatementError {
-    /// Converts it to an operation on the logical path it concerned.
+    /// As an error of this operation at this logical path.
     pub(crate) fn at(&self, op: FsOp, path: &str) -> FsError {
         let detail = self.detail();
         // Ids, digests and constants: each is a plain path.
         let path = RelPath::parse(path).unwrap_or_else(RelPath::root);
         FsError { op, path, kind: self.kind(), detail }
+    }
+
+    /// As an error of this session.
+    pub(crate) fn of_session(&self, op: FsOp, session: SessionId) -> StoreError {
+        match self {
+            Self::Busy => StoreError::Busy,
+            Self::Locked => StoreError::Locked { session },
+            Self::NoAnswer | Self::Local(_) | Self::Database(_) => {
+                StoreError::Io(self.at(op, &path_of(session)))
+            }
+        }
+    }
+
+    /// As an error of something that all sessions share.
+    pub(crate) fn of_store(&self, op: FsOp, path: &str) -> StoreError {
+        if self.is_busy() { StoreError::Busy } else { StoreError::Io(self.at(op, path)) }
+    }
+
+    /// As an error of signing keys, or of anything that is stored like them.
+    pub(crate) fn of_keys(&self, op: FsOp, path: &str) -> KeyringError {
+        match self {
+            Self::Locked => KeyringError::Locked,
+            Self::Busy | Self::NoAnswer | Self::Local(_) | Self::Database(_) => {
+                KeyringError::Io(self.at(op, path))
+            }
+        }
+    }
+
+    /// Whether others are using what it needs, so that it may work later.
+    pub(crate) fn is_busy(&self) -> bool {
+        match self {
+            Self::Busy | Self::Locked => true,
+            Self::NoAnswer | Self::Local(_) | Self::Database(_) => false,
+        }
     }
 
     fn kind(&self) -> FsErrorKind {

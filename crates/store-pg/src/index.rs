@@ -146,8 +146,9 @@ impl SessionIndex for PgStore {
     fn index_records(&self, version: u32, is_present: &dyn Fn(SessionId) -> bool) -> Vec<IndexRecord> {
         let version = i64::from(version);
         let sql = "SELECT session, stamp, cursor, summary FROM workrail.session_summary WHERE version = $1";
-        let rows =
-            self.within(Purpose::Reading, |transaction| transaction.query(sql, &[(&version, Type::INT8)]));
+        let rows = self.in_transaction(Purpose::Reading, |transaction| {
+            transaction.query(sql, &[(&version, Type::INT8)])
+        });
         let records = rows.unwrap_or_default().into_iter().filter_map(|row| record_of(&row));
         records.filter(|record| is_present(record.session)).collect()
     }
@@ -160,7 +161,7 @@ impl SessionIndex for PgStore {
             return;
         }
         // A failed write only costs time.
-        let _ = self.within(Purpose::WritingLoosely, |transaction| add(transaction, version, newest));
+        let _ = self.in_transaction(Purpose::WritingLoosely, |transaction| add(transaction, version, newest));
     }
 
     fn query_index(&self, version: u32, query: &IndexQuery) -> Option<IndexAnswer> {
@@ -168,7 +169,8 @@ impl SessionIndex for PgStore {
             IndexReading::Answer(answer) => Some(answer),
             IndexReading::Newer => None,
             IndexReading::Older => {
-                self.within(Purpose::WritingLoosely, |transaction| raise(transaction, version)).ok()?;
+                self.in_transaction(Purpose::WritingLoosely, |transaction| raise(transaction, version))
+                    .ok()?;
                 match self.ask_once(version, query)? {
                     IndexReading::Answer(answer) => Some(answer),
                     IndexReading::Newer | IndexReading::Older => None,
@@ -181,16 +183,17 @@ impl SessionIndex for PgStore {
 impl PgStore {
     fn ask_once(&self, version: u32, query: &IndexQuery) -> Option<IndexReading> {
         let mut known =
-            self.counted.lock().unwrap_or_else(PoisonError::into_inner).filter(CachedCounts::is_fresh);
+            self.counted.lock().unwrap_or_else(PoisonError::into_inner).filter(CachedCounts::may_be_reused);
         let asked =
-            self.within(Purpose::Reading, |transaction| ask(transaction, version, query, &mut known)).ok()?;
+            self.in_transaction(Purpose::Reading, |transaction| ask(transaction, version, query, &mut known));
+        let asked = asked.ok()?;
         *self.counted.lock().unwrap_or_else(PoisonError::into_inner) = known;
         Some(asked)
     }
 }
 
 impl CachedCounts {
-    fn is_fresh(&self) -> bool {
+    fn may_be_reused(&self) -> bool {
         self.runs > RUNS_COUNTED_ALWAYS && self.at.elapsed() < COUNT_AGE_MAX
     }
 }

@@ -19,15 +19,15 @@ impl Inspection for PgStore {
     fn is_kept(&self, session: SessionId) -> bool {
         let id = session.to_string();
         let sql = "SELECT is_kept FROM workrail.session WHERE id = $1";
-        let row =
-            self.within(Purpose::Reading, |transaction| transaction.query_opt(sql, &[(&id, Type::TEXT)]));
+        let row = self
+            .in_transaction(Purpose::Reading, |transaction| transaction.query_opt(sql, &[(&id, Type::TEXT)]));
         // A mark that cannot be read may be set.
         row.map_or(true, |row| row.is_some_and(|row| row.get(0)))
     }
 
     fn kept(&self, mut sessions: BTreeSet<SessionId>) -> BTreeSet<SessionId> {
         let sql = "SELECT id FROM workrail.session WHERE is_kept";
-        let rows = self.within(Purpose::Reading, |transaction| transaction.query(sql, &[]));
+        let rows = self.in_transaction(Purpose::Reading, |transaction| transaction.query(sql, &[]));
         if let Ok(rows) = rows {
             let kept: BTreeSet<&str> = rows.iter().map(|row| row.get(0)).collect();
             sessions.retain(|session| kept.contains(session.to_string().as_str()));
@@ -38,7 +38,7 @@ impl Inspection for PgStore {
     /// Session rows with an unknown form of id, which a newer build may use.
     fn foreign_folders(&self) -> Result<Vec<String>, FsError> {
         let sql = "SELECT id FROM workrail.session";
-        let rows = self.within(Purpose::Reading, |transaction| transaction.query(sql, &[]));
+        let rows = self.in_transaction(Purpose::Reading, |transaction| transaction.query(sql, &[]));
         let rows = rows.map_err(|failed| failed.at(FsOp::List, "sessions"))?;
         let foreign = rows.iter().map(|row| row.get::<_, &str>(0)).filter(|id| SessionId::parse(id).is_err());
         Ok(foreign.map(|id| format!("workrail.session, id {id}")).collect())
@@ -51,8 +51,8 @@ impl Inspection for PgStore {
     fn segment_count(&self, session: SessionId) -> Result<u64, FsError> {
         let id = session.to_string();
         let sql = "SELECT count(*) FROM workrail.segment WHERE session = $1";
-        let row =
-            self.within(Purpose::Reading, |transaction| transaction.query_opt(sql, &[(&id, Type::TEXT)]));
+        let row = self
+            .in_transaction(Purpose::Reading, |transaction| transaction.query_opt(sql, &[(&id, Type::TEXT)]));
         let row = row.map_err(|failed| failed.at(FsOp::List, &path_of(session)))?;
         Ok(row.map_or(0, |row| row.get::<_, i64>(0)).unsigned_abs())
     }
@@ -60,8 +60,8 @@ impl Inspection for PgStore {
     fn contents(&self, kind: AttachmentKind) -> Result<Vec<Sha256>, FsError> {
         let name = kind_name(kind);
         let sql = "SELECT sha256 FROM workrail.content WHERE kind = $1 ORDER BY sha256";
-        let rows =
-            self.within(Purpose::Reading, |transaction| transaction.query(sql, &[(&name, Type::TEXT)]));
+        let rows = self
+            .in_transaction(Purpose::Reading, |transaction| transaction.query(sql, &[(&name, Type::TEXT)]));
         let rows = rows.map_err(|failed| failed.at(FsOp::List, "content"))?;
         Ok(rows
             .iter()

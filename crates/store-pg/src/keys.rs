@@ -39,14 +39,8 @@ const MOVE_ASIDE: &str = "INSERT INTO workrail.keyring_aside (tenant, number, v,
 /// Serialises changes of keys and passkeys per tenant, even before there are any.
 pub(crate) const LOCK: &str = "SELECT pg_advisory_xact_lock(hashtextextended('workrail/keys/' || current_setting('workrail.tenant'), 0))";
 
-fn failed(op: FsOp, failed: &StatementError) -> KeyringError {
-    match failed {
-        StatementError::Locked => KeyringError::Locked,
-        StatementError::Busy
-        | StatementError::NoAnswer
-        | StatementError::Local(_)
-        | StatementError::Database(_) => KeyringError::Io(failed.at(op, ERROR_PATH)),
-    }
+fn failed(op: FsOp, error: &StatementError) -> KeyringError {
+    error.of_keys(op, ERROR_PATH)
 }
 
 /// The form in which keys are stored.
@@ -88,8 +82,8 @@ impl PgStore {
     }
 
     /// Converts the keys to a row.
-    fn stored(&self, keyring: &Keyring) -> Result<StoredKeys, KeyringError> {
-        let stored = |slot: KeySlot, key: &SigningKey| match &self.wrapping {
+    fn encoded(&self, keyring: &Keyring) -> Result<StoredKeys, KeyringError> {
+        let in_slot = |slot: KeySlot, key: &SigningKey| match &self.wrapping {
             None => Ok(key.bytes().to_vec()),
             Some(wrapping) => {
                 let wrapped = wrapping.wrap(&self.tenant, slot, self.random()?, key.bytes());
@@ -98,13 +92,13 @@ impl PgStore {
         };
         Ok(StoredKeys {
             version: if self.wrapping.is_some() { WRAPPED } else { PLAIN },
-            current: stored(KeySlot::Current, &keyring.current)?,
-            previous: keyring.previous.as_ref().map(|key| stored(KeySlot::Previous, key)).transpose()?,
+            current: in_slot(KeySlot::Current, &keyring.current)?,
+            previous: keyring.previous.as_ref().map(|key| in_slot(KeySlot::Previous, key)).transpose()?,
         })
     }
 
     fn store(&self, transaction: &mut Transaction<'_>, keyring: &Keyring) -> Result<(), KeyringError> {
-        let StoredKeys { version, current, previous } = self.stored(keyring)?;
+        let StoredKeys { version, current, previous } = self.encoded(keyring)?;
         let check = keyring.check().to_vec();
         let parameters: [Parameter<'_>; 4] = [
             (&version, Type::INT8),
@@ -112,13 +106,13 @@ impl PgStore {
             (&previous, Type::BYTEA),
             (&check, Type::BYTEA),
         ];
-        let stored = transaction.query(STORE, &parameters);
-        stored.map(drop).map_err(|error| failed(FsOp::Write, &error))
+        let written = transaction.query(STORE, &parameters);
+        written.map(drop).map_err(|error| failed(FsOp::Write, &error))
     }
 
     /// Whether the keys in the database are encrypted; `None` if there are none yet.
     pub fn has_wrapped_keys(&self) -> Result<Option<bool>, KeyringError> {
-        let row = self.within(Purpose::Reading, |transaction| transaction.query_opt(SELECT, &[]));
+        let row = self.in_transaction(Purpose::Reading, |transaction| transaction.query_opt(SELECT, &[]));
         let row = row.map_err(|error| failed(FsOp::Read, &error))?;
         Ok(row.map(|row| row.get::<_, i64>(0) == WRAPPED))
     }
@@ -174,7 +168,7 @@ impl KeyringStore for PgStore {
     }
 
     fn peek(&self) -> Result<Option<Keyring>, KeyringError> {
-        let row = self.within(Purpose::Reading, |transaction| transaction.query_opt(SELECT, &[]));
+        let row = self.in_transaction(Purpose::Reading, |transaction| transaction.query_opt(SELECT, &[]));
         row.map_err(|error| failed(FsOp::Read, &error))?.as_ref().map(|row| self.parse(row)).transpose()
     }
 

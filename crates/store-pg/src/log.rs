@@ -77,6 +77,14 @@ pub(crate) enum ReadRange {
 /// cursor matches.
 const READ: &str = "SELECT * FROM workrail.log_since($1, $2, $3)";
 
+/// What came of loading from a position.
+enum LoadAttempt {
+    NoSession,
+    /// The session's log has no such position.
+    NoSuchPosition,
+    Loaded(LoadedSegments),
+}
+
 /// Loads from `since` on; `None` if there is no such session.
 pub(crate) fn load(
     transaction: &mut Transaction<'_>,
@@ -85,22 +93,24 @@ pub(crate) fn load(
     range: ReadRange,
 ) -> Result<Option<LoadedSegments>, StatementError> {
     let from = since.copied().unwrap_or_else(Cursor::start);
-    if let Some(loaded) = load_from(transaction, session, &from, range)? {
-        return Ok(loaded);
+    match load_from(transaction, session, &from, range)? {
+        LoadAttempt::Loaded(loaded) => return Ok(Some(loaded)),
+        LoadAttempt::NoSession => return Ok(None),
+        LoadAttempt::NoSuchPosition => {}
     }
     // The cursor does not match this log, so it is read from the beginning.
-    let anew = load_from(transaction, session, &Cursor::start(), range)?.flatten();
-    Ok(anew.map(|loaded| LoadedSegments { continues: false, ..loaded }))
+    Ok(match load_from(transaction, session, &Cursor::start(), range)? {
+        LoadAttempt::Loaded(loaded) => Some(LoadedSegments { continues: false, ..loaded }),
+        LoadAttempt::NoSession | LoadAttempt::NoSuchPosition => None,
+    })
 }
 
-/// The outer `None` means that the log has no such position.
-#[expect(clippy::option_option, reason = "no such place and no such session are different answers")]
 fn load_from(
     transaction: &mut Transaction<'_>,
     session: SessionId,
     from: &Cursor,
     range: ReadRange,
-) -> Result<Option<Option<LoadedSegments>>, StatementError> {
+) -> Result<LoadAttempt, StatementError> {
     let at_start = *from == Cursor::start();
     // One more row: the segment that ends at the cursor shows whether the cursor matches.
     let limit = match range {
@@ -108,14 +118,18 @@ fn load_from(
         ReadRange::Segments(count) => count.saturating_add(1),
     };
     let id = session.to_string();
-    let Ok(since) = i64::try_from(from.next_event_index.get()) else { return Ok(None) };
+    let Ok(since) = i64::try_from(from.next_event_index.get()) else {
+        return Ok(LoadAttempt::NoSuchPosition);
+    };
     let rows = transaction.query(READ, &[(&id, Type::TEXT), (&since, Type::INT8), (&limit, Type::INT8)])?;
-    let Some(first) = rows.first() else { return Ok(Some(None)) };
+    let Some(first) = rows.first() else { return Ok(LoadAttempt::NoSession) };
     let head = head_of(first);
     let mut stored = rows.iter().filter_map(stored_of).peekable();
     let mut position = Position::start();
     if !at_start {
-        let Some(fitting) = stored.next().and_then(|row| row.end(from)) else { return Ok(None) };
+        let Some(fitting) = stored.next().and_then(|row| row.end(from)) else {
+            return Ok(LoadAttempt::NoSuchPosition);
+        };
         position = fitting;
     }
     let is_cut = rows.len() as i64 >= limit;
@@ -136,7 +150,7 @@ fn load_from(
     if health.is_healthy() && !is_cut {
         health = ends_at_head(&position, head.as_ref());
     }
-    Ok(Some(Some(LoadedSegments { segments, position, continues: true, health })))
+    Ok(LoadAttempt::Loaded(LoadedSegments { segments, position, continues: true, health }))
 }
 
 impl StoredSegment {

@@ -144,7 +144,8 @@ impl PgStore {
             Connection::open(&endpoint, limits.answer()).map_err(|failed| unreachable(&failed))?;
         let (version, role) = check_server(&mut client)?;
         client.wait_at_most(MIGRATION_MAX);
-        let schema = up_to_date(&mut client).map_err(|refused| foreign_schema(&mut client, refused))?;
+        let schema =
+            migrate_if_needed(&mut client).map_err(|refused| foreign_schema(&mut client, refused))?;
         client.wait_at_most(limits.answer());
         let facts = ServerFacts { version, role, schema };
         let others = Pool::new(endpoint.clone(), limits, OTHERS_MAX);
@@ -189,20 +190,20 @@ impl PgStore {
 
     /// Runs one short transaction, or the statements of one within that of the session that this thread holds. `work`
     /// must not call this, so that threads cannot deadlock.
-    pub(crate) fn within<T>(
+    pub(crate) fn in_transaction<T>(
         &self,
         purpose: Purpose,
         work: impl FnOnce(&mut Transaction<'_>) -> Result<T, StatementError>,
     ) -> Result<T, StatementError> {
         match purpose {
-            Purpose::Reading => self.with_session(purpose, work),
+            Purpose::Reading => self.in_session_transaction(purpose, work),
             Purpose::Writing | Purpose::WritingLoosely => committed(self.begin(purpose)?, work),
         }
     }
 
-    /// Like `within`, but the transaction of a session that this thread holds stays open. What `work` writes is then
-    /// committed by the session's next write, and rolled back without one.
-    pub(crate) fn with_session<T>(
+    /// Like `in_transaction`, but the transaction of a session that this thread holds stays open. What `work` writes is
+    /// then committed by the session's next write, and rolled back without one.
+    pub(crate) fn in_session_transaction<T>(
         &self,
         purpose: Purpose,
         work: impl FnOnce(&mut Transaction<'_>) -> Result<T, StatementError>,
@@ -277,7 +278,7 @@ fn foreign_schema(client: &mut Connection, refused: OpenError) -> OpenError {
     rows.first().map_or(refused, |row| OpenError::ForeignSchema { owner: row.get(0), role: row.get(1) })
 }
 
-fn up_to_date(client: &mut Connection) -> Result<i32, OpenError> {
+fn migrate_if_needed(client: &mut Connection) -> Result<i32, OpenError> {
     let failed = |failed: StatementError| OpenError::Migration { detail: failed.detail() };
     let mut found = schema::version(client).map_err(failed)?;
     if found < schema::VERSION {

@@ -5,7 +5,6 @@ use postgres_types::Type;
 use workrail_model::digest::Sha256;
 use workrail_model::limits::PASSKEY_LOG_BYTES_MAX;
 use workrail_ports::file_system::FsOp;
-use workrail_ports::keyring::KeyringError;
 use workrail_ports::passkeys::{PasskeyLog, PasskeyLogError, PasskeyReader, StoredPasskeys};
 
 use crate::error::StatementError;
@@ -31,13 +30,7 @@ const SET_ASIDE: &str = "INSERT INTO workrail.passkey_log_aside (tenant, sha256,
                          ON CONFLICT (tenant, sha256) DO NOTHING";
 
 fn failed(op: FsOp, error: &StatementError) -> PasskeyLogError {
-    PasskeyLogError::File(match error {
-        StatementError::Locked => KeyringError::Locked,
-        StatementError::Busy
-        | StatementError::NoAnswer
-        | StatementError::Local(_)
-        | StatementError::Database(_) => KeyringError::Io(error.at(op, ERROR_PATH)),
-    })
+    PasskeyLogError::File(error.of_keys(op, ERROR_PATH))
 }
 
 fn write_failed(error: StatementError) -> PasskeyLogError {
@@ -79,7 +72,7 @@ impl PgStore {
         &self,
         change: impl FnOnce(StoredPasskeys) -> Result<LogChange, PasskeyLogError>,
     ) -> Result<(), PasskeyLogError> {
-        let changed = self.with_session(Purpose::Writing, |transaction| {
+        let changed = self.in_session_transaction(Purpose::Writing, |transaction| {
             transaction.batch(keys::LOCK)?;
             let change = match change(stored(transaction)?) {
                 Ok(change) if change.log.len() as u64 > PASSKEY_LOG_BYTES_MAX => {
@@ -101,7 +94,7 @@ impl PgStore {
 
 impl PasskeyReader for PgStore {
     fn passkey_log(&self) -> Result<StoredPasskeys, PasskeyLogError> {
-        self.within(Purpose::Reading, stored).map_err(|error| failed(FsOp::Read, &error))
+        self.in_transaction(Purpose::Reading, stored).map_err(|error| failed(FsOp::Read, &error))
     }
 }
 

@@ -11,32 +11,12 @@ use workrail_ports::session_store::{
     LogStamp, SessionReader, SessionSlice, StampDepth, StampedSession, StoreError,
 };
 
-use crate::error::StatementError;
 use crate::log::{self, LoadedSegments, Position, ReadRange};
 use crate::open::PgStore;
 use crate::transaction::Purpose;
 
 pub(crate) fn path_of(session: SessionId) -> String {
     format!("sessions/{session}")
-}
-
-impl StatementError {
-    pub(crate) fn of_session(&self, op: FsOp, session: SessionId) -> StoreError {
-        match self {
-            Self::Busy => StoreError::Busy,
-            Self::Locked => StoreError::Locked { session },
-            Self::NoAnswer | Self::Local(_) | Self::Database(_) => {
-                StoreError::Io(self.at(op, &path_of(session)))
-            }
-        }
-    }
-
-    fn of_store(&self, op: FsOp) -> StoreError {
-        match self {
-            Self::Busy | Self::Locked => StoreError::Busy,
-            Self::NoAnswer | Self::Local(_) | Self::Database(_) => StoreError::Io(self.at(op, "sessions")),
-        }
-    }
 }
 
 impl LoadedSegments {
@@ -74,8 +54,8 @@ impl SessionReader for PgStore {
     }
 
     fn stamped_sessions(&self, _: StampDepth) -> Result<Vec<StampedSession>, StoreError> {
-        let rows = self.within(Purpose::Reading, |transaction| transaction.query(HEADS, &[]));
-        let rows = rows.map_err(|failed| failed.of_store(FsOp::List))?;
+        let rows = self.in_transaction(Purpose::Reading, |transaction| transaction.query(HEADS, &[]));
+        let rows = rows.map_err(|failed| failed.of_store(FsOp::List, "sessions"))?;
         let stamped = rows.iter().filter_map(|row| {
             let session = SessionId::parse(row.get(6)).ok()?;
             Some(StampedSession { session, stamp: log::head_of(row).map(|head| stamp_of(&head)) })
@@ -88,16 +68,18 @@ impl SessionReader for PgStore {
     fn stamp(&self, session: SessionId) -> Option<LogStamp> {
         let id = session.to_string();
         let one = format!("{HEADS} WHERE id = $1");
-        let row =
-            self.within(Purpose::Reading, |transaction| transaction.query_opt(&one, &[(&id, Type::TEXT)]));
+        let row = self.in_transaction(Purpose::Reading, |transaction| {
+            transaction.query_opt(&one, &[(&id, Type::TEXT)])
+        });
         log::head_of(&row.ok()??).map(|head| stamp_of(&head))
     }
 
     fn stamps(&self, sessions: &[SessionId]) -> Vec<Option<LogStamp>> {
         let ids: Vec<String> = sessions.iter().map(ToString::to_string).collect();
         let some = format!("{HEADS} WHERE id = ANY($1)");
-        let rows = self
-            .within(Purpose::Reading, |transaction| transaction.query(&some, &[(&ids, Type::TEXT_ARRAY)]));
+        let rows = self.in_transaction(Purpose::Reading, |transaction| {
+            transaction.query(&some, &[(&ids, Type::TEXT_ARRAY)])
+        });
         let rows = rows.unwrap_or_default();
         let found: BTreeMap<&str, LogStamp> =
             rows.iter().filter_map(|row| Some((row.get(6), stamp_of(&log::head_of(row)?)))).collect();
@@ -107,7 +89,8 @@ impl SessionReader for PgStore {
     /// The running and finished transactions: every write changes it, and so do other things.
     fn change_stamp(&self) -> Option<u64> {
         let sql = "SELECT pg_current_snapshot()::text";
-        let row = self.within(Purpose::Reading, |transaction| transaction.query_opt(sql, &[])).ok()??;
+        let row =
+            self.in_transaction(Purpose::Reading, |transaction| transaction.query_opt(sql, &[])).ok()??;
         let snapshot: String = row.get(0);
         let digest = Sha256::of(snapshot.as_bytes());
         let (word, _) = digest.as_bytes().split_first_chunk::<8>()?;
@@ -115,7 +98,7 @@ impl SessionReader for PgStore {
     }
 
     fn read(&self, session: SessionId, since: Option<&Cursor>) -> Result<SessionSlice, StoreError> {
-        let loaded = self.within(Purpose::Reading, |transaction| {
+        let loaded = self.in_transaction(Purpose::Reading, |transaction| {
             log::load(transaction, session, since, ReadRange::ToTheEnd)
         });
         let loaded = loaded.map_err(|failed| failed.of_session(FsOp::Read, session))?;

@@ -46,7 +46,7 @@ const HEAD: &str = "SELECT next_event, next_manifest, manifest_bytes, anchor_byt
 const IS_KEPT: &str = "SELECT is_kept FROM workrail.session WHERE id = $1";
 const KEEP_AGAIN: &str = "UPDATE workrail.session SET is_kept = true WHERE id = $1";
 
-/// A damaged session and the result of its repair.
+/// A damaged session and what a repair would do.
 struct RowRepairPlan {
     rebuilt_segments: Vec<RawSegment>,
     diagnosis: Diagnosis,

@@ -66,8 +66,9 @@ impl PgStore {
     ) -> Result<Vec<FoundRow>, FsError> {
         let mut found = Vec::new();
         for searched in TABLES.iter().filter(|searched| session.is_none() || searched.of_session) {
-            let rows =
-                self.within(Purpose::Reading, |transaction| rows_of(transaction, searched, session, holds));
+            let rows = self.in_transaction(Purpose::Reading, |transaction| {
+                rows_of(transaction, searched, session, holds)
+            });
             found.extend(rows.map_err(|failed| failed.at(FsOp::Read, searched.table))?);
         }
         found.sort();

@@ -67,12 +67,7 @@ impl From<CollectError> for UpkeepError {
 }
 
 fn of_store(failed: &StatementError) -> UpkeepError {
-    match failed {
-        StatementError::Busy | StatementError::Locked => UpkeepError::Busy,
-        StatementError::NoAnswer | StatementError::Local(_) | StatementError::Database(_) => {
-            failed.at(FsOp::Remove, "content").into()
-        }
-    }
+    if failed.is_busy() { UpkeepError::Busy } else { failed.at(FsOp::Remove, "content").into() }
 }
 
 impl ReferencedContent {
@@ -186,7 +181,7 @@ impl PgStore {
         for ((kind, _), bytes) in unreachable {
             swept.of(kind).add(bytes);
         }
-        let leftovers = self.within(Purpose::Reading, |transaction| {
+        let leftovers = self.in_transaction(Purpose::Reading, |transaction| {
             let mut leftovers = Tally::default();
             for table in SESSION_TABLES {
                 let sql =

@@ -113,7 +113,7 @@ impl Upkeep for PgStore {
     }
 
     fn weigh(&self, session: SessionId) -> Result<Tally, UpkeepError> {
-        let tally = self.within(Purpose::Reading, |transaction| weighed(transaction, session));
+        let tally = self.in_transaction(Purpose::Reading, |transaction| weighed(transaction, session));
         let tally = tally.map_err(|failed| failed.of_session(FsOp::Read, session))?;
         Ok(tally.ok_or(StoreError::NotFound { session })?)
     }
@@ -145,7 +145,7 @@ impl Upkeep for PgStore {
     fn replace_content(&self, content: &Attachment) -> Result<Option<String>, UpkeepError> {
         let (kind, digest) = (kind_name(content.kind()), content.digest());
         let (key, bytes) = (digest.as_bytes().as_slice(), content.bytes());
-        let aside = self.within(Purpose::Writing, |transaction| {
+        let aside = self.in_transaction(Purpose::Writing, |transaction| {
             let aside = transaction.query_opt(CONTENT_ASIDE, &[(&kind, Type::TEXT), (&key, Type::BYTEA)])?;
             transaction.query(
                 CONTENT_REPLACED,

@@ -134,7 +134,7 @@ fn stores_opened_at_once_create_the_tables_once() {
 }
 
 #[test]
-fn a_role_that_may_not_create_tables_is_told_which_privilege_it_needs() {
+fn a_role_that_may_not_create_tables_is_refused() {
     let Some(database) = TestDatabase::new() else { return };
     database.cluster.sql("postgres", "CREATE ROLE reader LOGIN");
     let refused = refusal(&database.cluster.address(&database.name, "reader", "here"), None);

@@ -29,10 +29,10 @@ use workrail_ports::cache::{
     ProjectionCache, SessionIndex,
 };
 use workrail_ports::content::{ContentError, ContentStore};
-use workrail_ports::control::{PendingPreferencesReader, PendingPreferencesStore};
 use workrail_ports::environment::ActivityCounter;
 use workrail_ports::keyring::{KeyringError, KeyringImport, KeyringStore};
 use workrail_ports::passkeys::{PasskeyLog, PasskeyReader, StoredPasskeys};
+use workrail_ports::pending_preferences::{PendingPreferencesReader, PendingPreferencesStore};
 use workrail_ports::session_store::{LockedSession, SessionReader, SessionStore, StampDepth, StoreError};
 use workrail_ports::upkeep::{Inspection, Sweep, Upkeep};
 use workrail_store_pg::PgStore;

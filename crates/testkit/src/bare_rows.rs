@@ -20,8 +20,8 @@ pub fn connect(cluster: &Cluster, database: &str) -> Client {
     client
 }
 
-/// A start and this many advances, from separate histories, so that each brings its own content.
-pub fn plans(seed: u64, advances: usize) -> Vec<PlanParts> {
+/// A start and this many advances, all of one history.
+pub fn one_run(seed: u64, advances: usize) -> Vec<PlanParts> {
     let mut history = History::new(seed);
     let mut made = vec![history.start()];
     let mut at = history.root();

@@ -279,7 +279,7 @@ fn read(answer: &HttpResponse) -> CallAttempt {
         status => assert_eq!(status, 200, "{}", answer.body),
     }
     let reply = ToolReply::read(&answer.body);
-    let retry = &reply.structured["retry"];
+    let retry = &reply.data["retry"];
     match reply.is_error && retry["kind"].as_str().is_some_and(|kind| kind.starts_with("retryable")) {
         true => CallAttempt::Refused {
             after: Duration::from_millis(retry["afterMs"].as_u64().unwrap_or_default()),

@@ -56,7 +56,7 @@ pub fn is_refusal(code: Option<i32>, printed: &str) -> bool {
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolReply {
     /// The whole reply as data.
-    pub structured: Value,
+    pub data: Value,
     pub text: String,
     pub is_error: bool,
     /// The result as received, byte for byte.
@@ -168,8 +168,8 @@ impl McpClient {
 
     /// Makes the next call that a reply suggests, with our own words in place of its placeholders.
     pub fn next(&mut self, reply: &ToolReply) -> ToolReply {
-        let call = &reply.structured["nextCall"];
-        let tool = call["tool"].as_str().unwrap_or_else(|| panic!("no next call in {}", reply.structured));
+        let call = &reply.data["nextCall"];
+        let tool = call["tool"].as_str().unwrap_or_else(|| panic!("no next call in {}", reply.data));
         self.call(tool, with_own_words(&call["arguments"]))
     }
 
@@ -305,7 +305,7 @@ fn all_text(content: &Value) -> String {
     items.filter_map(|item| item["text"].as_str()).collect::<Vec<_>>().join("\n\n")
 }
 
-/// The structured data of a tool result, for programs; null if there is none.
+/// The data of a tool result, for programs; null if there is none.
 pub fn reply_data(result: &Value) -> &Value {
     &result["_meta"][META_KEY]
 }
@@ -324,19 +324,16 @@ impl ToolReply {
         let raw = response.remove("result").unwrap_or_else(|| panic!("a protocol error: {line}"));
         let result: Value = serde_json::from_str(raw.get()).expect("a raw value is JSON");
         Self {
-            structured: reply_data(&result).clone(),
+            data: reply_data(&result).clone(),
             text: all_text(&result["content"]),
             is_error: result["isError"] == true,
             raw: raw.get().to_owned(),
         }
     }
 
-    /// A member of the structured reply as text.
+    /// A member of the reply as text.
     pub fn string(&self, member: &str) -> String {
-        self.structured[member]
-            .as_str()
-            .unwrap_or_else(|| panic!("no `{member}` in {}", self.structured))
-            .to_owned()
+        self.data[member].as_str().unwrap_or_else(|| panic!("no `{member}` in {}", self.data)).to_owned()
     }
 
     pub fn code(&self) -> String {
@@ -344,7 +341,7 @@ impl ToolReply {
     }
 
     pub fn step(&self) -> &Value {
-        &self.structured["run"]["stepId"]
+        &self.data["run"]["stepId"]
     }
 
     /// The arguments of `continue_workflow` that complete the step with these notes.
@@ -354,12 +351,12 @@ impl ToolReply {
 
     /// The codes of the reply's warnings.
     pub fn warnings(&self) -> Vec<&str> {
-        warning_codes(&self.structured)
+        warning_codes(&self.data)
     }
 
     /// The label of the run.
     pub fn label(&self) -> String {
-        let label = self.structured["run"]["label"].as_str();
-        label.unwrap_or_else(|| panic!("no run in {}", self.structured)).to_owned()
+        let label = self.data["run"]["label"].as_str();
+        label.unwrap_or_else(|| panic!("no run in {}", self.data)).to_owned()
     }
 }

@@ -62,11 +62,11 @@ pub fn advance(client: &mut McpClient, reply: &ToolReply, notes: &str) -> ToolRe
 }
 
 pub fn session_of(reply: &ToolReply) -> String {
-    reply.structured["run"]["sessionId"].as_str().unwrap().to_owned()
+    reply.data["run"]["sessionId"].as_str().unwrap().to_owned()
 }
 
 pub fn label_of(reply: &ToolReply) -> String {
-    reply.structured["run"]["label"].as_str().unwrap().to_owned()
+    reply.data["run"]["label"].as_str().unwrap().to_owned()
 }
 
 /// `workrail serve` on its own port.

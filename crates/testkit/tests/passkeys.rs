@@ -10,7 +10,7 @@ use workrail_core::passkey::{
 use workrail_model::approval::ApprovalDecision;
 use workrail_model::digest::Sha256;
 use workrail_model::id::{NodeId, RunId};
-use workrail_model::name::StepId;
+use workrail_model::name::{PrincipalName, StepId};
 use workrail_model::passkey::{
     Assertion, Binary, KeyName, Nonce, OriginText, PasskeyChange, PasskeyProof, SignedChallenge,
 };
@@ -282,6 +282,12 @@ fn counters_go_up_and_a_reset_is_remembered() {
     log.enrol("Agent", new_key(&Authenticator::new(9)), None);
     let keys = log.keys();
     assert_eq!((keys.all()[1].trust, keys.resets().len()), (Trust::AfterReset, 1));
+    let mut others = enrolled("Other", new_key(&Authenticator::new(10)), None);
+    if let PasskeyChange::Enrolled { owner, .. } = &mut others {
+        *owner = Some(PrincipalName::parse("ada").unwrap());
+    }
+    log.append(others);
+    assert_eq!(log.keys().all()[2].trust, Trust::AfterReset, "for an owner who had no key before, too");
 }
 
 #[test]

@@ -135,8 +135,8 @@ impl<F: FileSystem> LocalStore<F> {
                 path,
             }));
         }
-        let reserved =
-            self.read_small(&self.usable(layout::activity_reserved())?)?.and_then(|bytes| reserved(&bytes));
+        let bytes = self.read_small(&self.usable(layout::activity_reserved())?)?;
+        let reserved = bytes.and_then(|bytes| parse_reservation(&bytes));
         Ok(reserved.map(|reserved| CounterState {
             last: reserved,
             reserved,
@@ -235,7 +235,7 @@ fn parsed(bytes: &[u8], boot_id: &str) -> Option<(Counter, u64)> {
     Some((counter, dots.len() as u64))
 }
 
-fn reserved(bytes: &[u8]) -> Option<u64> {
+fn parse_reservation(bytes: &[u8]) -> Option<u64> {
     let reservation = serde_json::from_slice::<Reservation>(bytes).ok()?;
     let fits = reservation.v == 1 && reservation.check == check(reservation.reserved);
     fits.then_some(reservation.reserved)

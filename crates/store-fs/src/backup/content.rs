@@ -13,9 +13,9 @@ use workrail_ports::session_store::StoreError;
 use workrail_ports::upkeep::UpkeepError;
 
 use super::copier::{BackupCopier, ContentCheck};
-use super::{source, target};
+use super::{source_failed, target_failed};
 use crate::content::{read_verified, set_aside, write_temp};
-use crate::layout::{self, CONTENT_KINDS};
+use crate::layout;
 use crate::store::{LOCK_WAIT, LocalStore};
 use crate::suspect;
 
@@ -29,7 +29,7 @@ impl<F: FileSystem> BackupCopier<'_, F> {
             }
         }
         for folder in folders {
-            suspect::sync_names(self.target.fs(), &folder).map_err(target)?;
+            suspect::sync_names(self.target.fs(), &folder).map_err(target_failed)?;
         }
         Ok(())
     }
@@ -45,7 +45,7 @@ impl<F: FileSystem> BackupCopier<'_, F> {
         let bytes = match read_verified(self.source.fs(), kind, digest) {
             Ok((_, bytes)) => bytes,
             Err(ContentError::Io(error)) if error.kind != FsErrorKind::PermissionDenied => {
-                return Err(source(error));
+                return Err(source_failed(error));
             }
             Err(_) => {
                 let path = layout::content(kind, digest).to_string();
@@ -61,7 +61,7 @@ impl<F: FileSystem> BackupCopier<'_, F> {
         if self.check == ContentCheck::DryRun {
             return Ok(false);
         }
-        self.put_content(piece, &bytes).map_err(target)?;
+        self.put_content(piece, &bytes).map_err(target_failed)?;
         self.copied.push(piece);
         Ok(true)
     }
@@ -98,7 +98,7 @@ impl<F: FileSystem> BackupCopier<'_, F> {
 
     /// Repairs damaged content of the target that the source has, whichever session refers to it.
     pub(super) fn repair_damaged_content(&mut self) -> Result<(), CopyError> {
-        for kind in CONTENT_KINDS {
+        for kind in AttachmentKind::ALL {
             let (mut wrote, target_fs) = (false, self.target.fs());
             for digest in self.target_content(kind)? {
                 let piece = (kind, digest);
@@ -109,13 +109,13 @@ impl<F: FileSystem> BackupCopier<'_, F> {
                 self.report.content.add(bytes.len() as u64);
                 self.report.repaired.push(layout::content(kind, digest).to_string());
                 if self.check != ContentCheck::DryRun {
-                    self.put_content(piece, &bytes).map_err(target)?;
+                    self.put_content(piece, &bytes).map_err(target_failed)?;
                     self.copied.push(piece);
                     wrote = true;
                 }
             }
             if wrote {
-                suspect::sync_names(target_fs, &layout::content_dir(kind)).map_err(target)?;
+                suspect::sync_names(target_fs, &layout::content_dir(kind)).map_err(target_failed)?;
             }
         }
         Ok(())
@@ -132,12 +132,12 @@ impl<F: FileSystem> BackupCopier<'_, F> {
                 if !self.sound.contains(&(kind, digest))
                     && let Ok((_, bytes)) = read_verified(self.target.fs(), kind, digest)
                 {
-                    self.put_content((kind, digest), &bytes).map_err(target)?;
+                    self.put_content((kind, digest), &bytes).map_err(target_failed)?;
                     self.copied.push((kind, digest));
                 }
             }
             let folder = layout::content_dir(kind);
-            suspect::sync_names(self.target.fs(), &folder).map_err(target)?;
+            suspect::sync_names(self.target.fs(), &folder).map_err(target_failed)?;
             suspect::clear(self.target.fs(), &folder);
         }
         Ok(())
@@ -147,7 +147,7 @@ impl<F: FileSystem> BackupCopier<'_, F> {
     fn target_content(&self, kind: AttachmentKind) -> Result<Vec<Sha256>, CopyError> {
         let entries = match self.target.fs().list(&layout::content_dir(kind)) {
             Err(error) if error.kind == FsErrorKind::NotFound => Vec::new(),
-            listed => listed.map_err(target)?,
+            listed => listed.map_err(target_failed)?,
         };
         Ok(entries.iter().filter_map(|entry| layout::content_digest(kind, &entry.name)).collect())
     }

@@ -19,8 +19,9 @@ use workrail_ports::upkeep::Tally;
 use super::decide::{BackupDirection, CopyStep, decide};
 use super::log::AttestedLog;
 use super::unusable::unusable;
-use super::{Listed, source, target};
+use super::{Listed, source_failed, target_failed};
 use crate::content::read_verified;
+use crate::import::Existing;
 use crate::store::LocalStore;
 use crate::{layout, load, rebuild, segment, suspect};
 
@@ -61,19 +62,19 @@ impl<'a, F: FileSystem> BackupCopier<'a, F> {
         check: ContentCheck,
     ) -> Result<Self, CopyError> {
         if check != ContentCheck::DryRun {
-            make_names_durable(target_store.fs()).map_err(target)?;
+            make_names_durable(target_store.fs()).map_err(target_failed)?;
         }
         let (mut named, mut in_doubt) = (BTreeSet::new(), BTreeSet::new());
-        for kind in layout::CONTENT_KINDS {
-            if suspect::is_marked(target_store.fs(), &layout::content_dir(kind)).map_err(target)? {
+        for kind in AttachmentKind::ALL {
+            if suspect::is_marked(target_store.fs(), &layout::content_dir(kind)).map_err(target_failed)? {
                 in_doubt.insert(kind);
             } else if check == ContentCheck::ByName {
-                let contents = target_store.contents_of(kind).map_err(target)?;
+                let contents = target_store.contents_of(kind).map_err(target_failed)?;
                 named.extend(contents.into_iter().map(|digest| (kind, digest)));
             }
         }
         // A manifest does not list the workflows that its session needs.
-        let workflows = source.contents_of(AttachmentKind::Workflow).map_err(super::source)?;
+        let workflows = source.contents_of(AttachmentKind::Workflow).map_err(source_failed)?;
         let has_workflows =
             workflows.into_iter().all(|digest| named.contains(&(AttachmentKind::Workflow, digest)));
         let report = CopyReport {
@@ -150,11 +151,11 @@ impl<'a, F: FileSystem> BackupCopier<'a, F> {
                 source_log: SourceLog::Attested,
             }));
         }
-        let attested = AttestedLog::read_with_pending(self.source.fs(), session).map_err(source)?;
+        let attested = AttestedLog::read_with_pending(self.source.fs(), session).map_err(source_failed)?;
         let Some(attested) = attested else { return Ok(None) };
         // A damaged store can be repaired. A damaged backup may be all that is left of the session.
         let rebuilt = match self.direction {
-            BackupDirection::Restore => attested.rebuilt(self.source.fs(), session).map_err(source)?,
+            BackupDirection::Restore => attested.rebuilt(self.source.fs(), session).map_err(source_failed)?,
             BackupDirection::Backup => None,
         };
         let (from, source_log) = match rebuilt {
@@ -163,8 +164,8 @@ impl<'a, F: FileSystem> BackupCopier<'a, F> {
         };
         let (step, known) = self.step(session, &from)?;
         let change = match step {
-            CopyStep::Add => self.put_session(session, &from, false)?,
-            CopyStep::Replace => self.put_session(session, &from, true)?,
+            CopyStep::Add => self.put_session(session, &from, Existing::Refuse)?,
+            CopyStep::Replace => self.put_session(session, &from, Existing::Replace)?,
             CopyStep::Extend => self.extend(session, &from)?,
             CopyStep::Unchanged => {
                 self.check_content(session, &from, known.as_ref(), SessionChange::Unchanged)?
@@ -177,7 +178,7 @@ impl<'a, F: FileSystem> BackupCopier<'a, F> {
             SessionChange::Left(_) => match step {
                 // A writer was first, so the target has more than what was read before its lock.
                 CopyStep::Extend | CopyStep::Replace => {
-                    let now = AttestedLog::read(self.target.fs(), session).map_err(target)?;
+                    let now = AttestedLog::read(self.target.fs(), session).map_err(target_failed)?;
                     now.as_ref().map_or(0, AttestedLog::event_count)
                 }
                 CopyStep::Add | CopyStep::Unchanged | CopyStep::Skip(_) => {
@@ -195,14 +196,14 @@ impl<'a, F: FileSystem> BackupCopier<'a, F> {
     /// Whether both manifests are identical, the target has everything they name, and the source has it intact: a
     /// source that was damaged since must not look backed up.
     fn is_up_to_date(&self, session: SessionId) -> Result<bool, CopyError> {
-        if suspect::is_marked(self.target.fs(), &layout::session(session)).map_err(target)? {
+        if suspect::is_marked(self.target.fs(), &layout::session(session)).map_err(target_failed)? {
             return Ok(false);
         }
         let path = layout::manifest(session);
         let Ok(theirs) = self.target.fs().read(&path, 0, MANIFEST_BYTES_MAX) else { return Ok(false) };
         let ours = match self.source.fs().read(&path, 0, MANIFEST_BYTES_MAX) {
             Err(error) if error.kind == FsErrorKind::NotFound => return Ok(false),
-            read => read.map_err(source)?,
+            read => read.map_err(source_failed)?,
         };
         let is_same = !ours.is_empty() && ours == theirs && self.has_workflows;
         Ok(is_same && self.has_all_of(session, &theirs)? && self.source_has_just(session, &ours)?)
@@ -212,7 +213,7 @@ impl<'a, F: FileSystem> BackupCopier<'a, F> {
     fn source_has_just(&self, session: SessionId, manifest: &[u8]) -> Result<bool, CopyError> {
         let fs = self.source.fs();
         let attested = rebuild::attested(session, manifest);
-        let names = segment::names(fs, session).map_err(source)?;
+        let names = segment::names(fs, session).map_err(source_failed)?;
         if names.into_values().flatten().any(|name| !attested.contains_key(&format!("events/{name}"))) {
             return Ok(false);
         }
@@ -224,7 +225,7 @@ impl<'a, F: FileSystem> BackupCopier<'a, F> {
 
     /// Whether the target has every segment and piece of content that a manifest names, checked by name.
     fn has_all_of(&self, session: SessionId, manifest: &[u8]) -> Result<bool, CopyError> {
-        let entries = load::list_events(self.target.fs(), session).map_err(target)?;
+        let entries = load::list_events(self.target.fs(), session).map_err(target_failed)?;
         let segments: BTreeSet<String> =
             entries.into_iter().map(|entry| format!("events/{}", entry.name)).collect();
         let lines = manifest.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
@@ -247,7 +248,7 @@ impl<'a, F: FileSystem> BackupCopier<'a, F> {
         session: SessionId,
         from: &AttestedLog,
     ) -> Result<(CopyStep, Option<AttestedLog>), CopyError> {
-        let committed = AttestedLog::read(self.target.fs(), session).map_err(target)?;
+        let committed = AttestedLog::read(self.target.fs(), session).map_err(target_failed)?;
         let (step, pending) = self.step_over(session, from, committed.as_ref())?;
         let known = pending.or(committed);
         let is_replaced = step == CopyStep::Replace && self.direction == BackupDirection::Restore;
@@ -270,7 +271,7 @@ impl<'a, F: FileSystem> BackupCopier<'a, F> {
     ) -> Result<(CopyStep, Option<AttestedLog>), CopyError> {
         let nothing = AttestedLog::nothing();
         let committed = committed.unwrap_or(&nothing);
-        let pending = committed.with_pending(self.target.fs(), session).map_err(target)?;
+        let pending = committed.with_pending(self.target.fs(), session).map_err(target_failed)?;
         let log = pending.as_ref().unwrap_or(committed);
         let step = if log.is_empty() && log.loaded.health.is_healthy() {
             // Nothing, or a folder with nothing recorded in it.
@@ -303,7 +304,7 @@ impl<'a, F: FileSystem> BackupCopier<'a, F> {
 
     /// Whether repairing the damaged session would keep more than the source has of it.
     fn repair_keeps_more(&self, session: SessionId, from: &AttestedLog) -> Result<bool, CopyError> {
-        let rebuilt = rebuild::rebuild(self.target.fs(), session, None).map_err(target)?;
+        let rebuilt = rebuild::rebuild(self.target.fs(), session, None).map_err(target_failed)?;
         Ok(rebuilt.end.get() > from.event_count())
     }
 
@@ -336,7 +337,7 @@ impl<'a, F: FileSystem> BackupCopier<'a, F> {
             })?;
         }
         for session in &self.written {
-            let loaded = load::load(fs, *session, None).map_err(target)?;
+            let loaded = load::load(fs, *session, None).map_err(target_failed)?;
             if !loaded.as_ref().is_some_and(|loaded| loaded.health.is_healthy()) {
                 let detail = loaded.map_or("it is gone".to_owned(), |loaded| format!("{:?}", loaded.health));
                 return Err(CopyError::NotReadBack { path: layout::session(*session).to_string(), detail });
@@ -357,5 +358,5 @@ fn make_names_durable<F: FileSystem>(fs: &F) -> Result<(), FsError> {
         synced => synced?,
     }
     fs.sync_dir(&layout::sessions())?;
-    layout::CONTENT_KINDS.into_iter().try_for_each(|kind| fs.sync_dir(&layout::content_dir(kind)))
+    AttachmentKind::ALL.into_iter().try_for_each(|kind| fs.sync_dir(&layout::content_dir(kind)))
 }

@@ -155,14 +155,14 @@ impl<F: FileSystem> LocalStore<F> {
 
 fn copy_keyring<F: FileSystem>(from: &F, to: &F, direction: BackupDirection) -> Result<KeysCopy, CopyError> {
     let path = layout::keyring();
-    let bytes = from.read(&path, 0, KEYRING_BYTES_MAX).map_err(source)?;
+    let bytes = from.read(&path, 0, KEYRING_BYTES_MAX).map_err(source_failed)?;
     let is_there = || to.read(&path, 0, KEYRING_BYTES_MAX).is_ok_and(|known| known == bytes);
     if is_there() {
-        to.sync_dir(&layout::keys_dir()).map_err(target)?;
+        to.sync_dir(&layout::keys_dir()).map_err(target_failed)?;
         return Ok(KeysCopy::Unchanged);
     }
-    suspect::make_folder(to, &layout::keys_dir()).map_err(target)?;
-    let lock = to.lock(&layout::keyring_lock(), LockMode::Exclusive, LOCK_WAIT).map_err(target)?;
+    suspect::make_folder(to, &layout::keys_dir()).map_err(target_failed)?;
+    let lock = to.lock(&layout::keyring_lock(), LockMode::Exclusive, LOCK_WAIT).map_err(target_failed)?;
     let _lock = lock.ok_or(CopyError::Busy)?;
     // Under the lock: a server may have made keys since, and what it signed with them must stay valid.
     if direction == BackupDirection::Restore {
@@ -170,7 +170,7 @@ fn copy_keyring<F: FileSystem>(from: &F, to: &F, direction: BackupDirection) -> 
             Ok(_) if is_there() => return Ok(KeysCopy::Unchanged),
             Ok(_) => return Ok(KeysCopy::TargetHasOthers),
             Err(error) if error.kind == FsErrorKind::NotFound => {}
-            Err(error) => return Err(target(error)),
+            Err(error) => return Err(target_failed(error)),
         }
     }
     put(to, &layout::keyring_temp(), &path, &bytes)?;
@@ -188,14 +188,14 @@ fn keep_keyring_aside<F: FileSystem>(fs: &F) -> Result<Option<String>, CopyError
         Ok(bytes) => bytes,
         Err(error) if holds_no_keys(&error) => return Ok(None),
         // A failing disk does not justify replacing keys.
-        Err(error) => return Err(target(error)),
+        Err(error) => return Err(target_failed(error)),
     };
     let mut number = 1;
     while fs.stat(&layout::keyring_replaced(number)).is_ok() {
         number += 1;
     }
     let aside = layout::keyring_replaced(number);
-    let lock = fs.lock(&layout::keyring_lock(), LockMode::Exclusive, LOCK_WAIT).map_err(target)?;
+    let lock = fs.lock(&layout::keyring_lock(), LockMode::Exclusive, LOCK_WAIT).map_err(target_failed)?;
     let _lock = lock.ok_or(CopyError::Busy)?;
     put(fs, &layout::keyring_temp(), &aside, &bytes)?;
     Ok(Some(aside.to_string()))
@@ -213,16 +213,16 @@ fn copy_settings<F: FileSystem>(from: &F, to: &F, direction: BackupDirection) ->
         Ok(known) if known == bytes || direction == BackupDirection::Restore => return Ok(()),
         Ok(_) => {}
         Err(error) if error.kind == FsErrorKind::NotFound => {}
-        Err(error) => return Err(target(error)),
+        Err(error) => return Err(target_failed(error)),
     }
     put(to, &layout::settings_temp(), &path, &bytes)
 }
 
 /// Writes a whole file, durably under its name.
 fn put<F: FileSystem>(fs: &F, temp: &RelPath, path: &RelPath, bytes: &[u8]) -> Result<(), CopyError> {
-    write_temp(fs, temp, bytes).map_err(target)?;
-    fs.rename(temp, path).map_err(target)?;
-    fs.sync_dir(&path.parent().unwrap_or_else(RelPath::root)).map_err(target)
+    write_temp(fs, temp, bytes).map_err(target_failed)?;
+    fs.rename(temp, path).map_err(target_failed)?;
+    fs.sync_dir(&path.parent().unwrap_or_else(RelPath::root)).map_err(target_failed)
 }
 
 /// Turns an empty folder into a backup, or checks that it is one.
@@ -231,7 +231,7 @@ fn claim<F: FileSystem>(fs: &F) -> Result<(), CopyError> {
         Ok(bytes) => check_marker(&bytes)?,
         Err(error) if error.kind == FsErrorKind::NotFound => {
             let temp = layout::backup_marker_temp();
-            let entries = fs.list(&RelPath::root()).map_err(target)?;
+            let entries = fs.list(&RelPath::root()).map_err(target_failed)?;
             // A backup killed at its very start leaves only the temporary file.
             if entries.iter().any(|entry| entry.name != temp.as_str()) {
                 return Err(CopyError::NotABackup);
@@ -241,7 +241,7 @@ fn claim<F: FileSystem>(fs: &F) -> Result<(), CopyError> {
         Err(error) if matches!(error.kind, FsErrorKind::WrongKind | FsErrorKind::TooLarge { .. }) => {
             return Err(CopyError::NotABackup);
         }
-        Err(error) => return Err(target(error)),
+        Err(error) => return Err(target_failed(error)),
     }
     make_folders(fs)
 }
@@ -256,17 +256,17 @@ fn check_marker(bytes: &[u8]) -> Result<(), CopyError> {
 }
 
 fn make_folders<F: FileSystem>(fs: &F) -> Result<(), CopyError> {
-    layout::base_dirs().iter().try_for_each(|folder| suspect::make_folder(fs, folder)).map_err(target)
+    layout::base_dirs().iter().try_for_each(|folder| suspect::make_folder(fs, folder)).map_err(target_failed)
 }
 
 /// Only one backup or restore writes to a store at a time.
 fn exclusive<F: FileSystem>(fs: &F) -> Result<F::Lock, CopyError> {
-    let lock = fs.lock(&layout::backup_lock(), LockMode::Exclusive, LOCK_WAIT).map_err(target)?;
+    let lock = fs.lock(&layout::backup_lock(), LockMode::Exclusive, LOCK_WAIT).map_err(target_failed)?;
     lock.ok_or(CopyError::Busy)
 }
 
 fn writing_lock<F: FileSystem>(fs: &F) -> Result<F::Lock, CopyError> {
-    let lock = fs.lock(&layout::store_lock(), LockMode::Shared, LOCK_WAIT).map_err(target)?;
+    let lock = fs.lock(&layout::store_lock(), LockMode::Shared, LOCK_WAIT).map_err(target_failed)?;
     lock.ok_or(CopyError::Busy)
 }
 
@@ -276,7 +276,7 @@ fn reading_lock<F: FileSystem>(fs: &F) -> Result<Option<F::Lock>, CopyError> {
         Ok(Some(lock)) => Ok(Some(lock)),
         Ok(None) => Err(CopyError::Busy),
         Err(error) if matches!(error.kind, FsErrorKind::ReadOnly | FsErrorKind::PermissionDenied) => Ok(None),
-        Err(error) => Err(source(error)),
+        Err(error) => Err(source_failed(error)),
     }
 }
 
@@ -287,7 +287,7 @@ type Listed = (String, Result<SessionId, &'static str>);
 fn sessions_of<F: FileSystem>(fs: &F) -> Result<Vec<Listed>, CopyError> {
     let entries = match fs.list(&layout::sessions()) {
         Err(error) if error.kind == FsErrorKind::NotFound => Vec::new(),
-        listed => listed.map_err(source)?,
+        listed => listed.map_err(source_failed)?,
     };
     let listed = entries.into_iter().filter_map(|entry| {
         let session = SessionId::parse(&entry.name).ok()?;
@@ -300,10 +300,10 @@ fn sessions_of<F: FileSystem>(fs: &F) -> Result<Vec<Listed>, CopyError> {
     Ok(listed.collect())
 }
 
-fn source(error: FsError) -> CopyError {
+fn source_failed(error: FsError) -> CopyError {
     CopyError::Source(StoreError::Io(error))
 }
 
-fn target(error: FsError) -> CopyError {
+fn target_failed(error: FsError) -> CopyError {
     CopyError::Target(UpkeepError::from(error))
 }

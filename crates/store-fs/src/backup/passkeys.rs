@@ -4,7 +4,7 @@ use workrail_model::limits::PASSKEY_LOG_BYTES_MAX;
 use workrail_ports::backup::{CopyError, CopySide, UnusablePasskeys};
 use workrail_ports::file_system::{FileSystem, FsError, FsErrorKind, LockMode, RelPath};
 
-use super::{put, target};
+use super::{put, source_failed, target_failed};
 use crate::passkeys::{HEAD_BYTES_MAX, head_of, names_a_line};
 use crate::store::LOCK_WAIT;
 use crate::{layout, suspect};
@@ -47,8 +47,8 @@ fn copy<F: FileSystem>(from: &F, to: &F, same: SameStore) -> Result<(), CopyFail
     if !is_due(to, &path, &bytes, same)? {
         return Ok(());
     }
-    suspect::make_folder(to, &layout::keys_dir()).map_err(target)?;
-    let lock = to.lock(&layout::keyring_lock(), LockMode::Exclusive, LOCK_WAIT).map_err(target)?;
+    suspect::make_folder(to, &layout::keys_dir()).map_err(target_failed)?;
+    let lock = to.lock(&layout::keyring_lock(), LockMode::Exclusive, LOCK_WAIT).map_err(target_failed)?;
     let _lock = lock.ok_or(CopyError::Busy)?;
     // Under the lock: a server may have added a line since.
     if !is_due(to, &path, &bytes, same)? {
@@ -87,8 +87,8 @@ fn read_log<F: FileSystem>(fs: &F, path: &RelPath, side: CopySide) -> Result<Opt
             Err(CopyFailure::Unusable(UnusablePasskeys { side, kind, why }))
         }
         Err(error) => Err(match side {
-            CopySide::Source => super::source(error),
-            CopySide::Target => target(error),
+            CopySide::Source => source_failed(error),
+            CopySide::Target => target_failed(error),
         }
         .into()),
     }

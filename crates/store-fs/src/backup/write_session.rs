@@ -12,9 +12,10 @@ use workrail_ports::session_store::StoreError;
 use super::copier::{BackupCopier, ContentCheck};
 use super::decide::{BackupDirection, CopyStep};
 use super::log::AttestedLog;
-use super::{source, target};
+use super::{source_failed, target_failed};
 use crate::commit::{self, ManifestEnd};
 use crate::content::write_temp;
+use crate::import::Existing;
 use crate::load::LoadedLog;
 use crate::{layout, load, suspect};
 
@@ -22,16 +23,16 @@ impl<F: FileSystem> BackupCopier<'_, F> {
     /// Makes durable what a killed copy wrote without syncing; its mark is still present (G14).
     pub(super) fn make_copy_durable(&self, session: SessionId, known: &AttestedLog) -> Result<(), CopyError> {
         let fs = self.target.fs();
-        let is_marked = suspect::is_marked(fs, &layout::session(session)).map_err(target)?;
+        let is_marked = suspect::is_marked(fs, &layout::session(session)).map_err(target_failed)?;
         if self.check == ContentCheck::DryRun || !is_marked || !known.loaded.health.is_healthy() {
             return Ok(());
         }
         let _lock = self.target.take_lock(session).map_err(|error| CopyError::Target(error.into()))?;
         // Under the lock: a writer may have appended since.
-        let Some(known) = AttestedLog::read(fs, session).map_err(target)? else { return Ok(()) };
-        fs.sync_dir(&layout::sessions()).map_err(target)?;
-        fs.sync_dir(&layout::events(session)).map_err(target)?;
-        commit::rewrite_manifest(fs, session, known.loaded.cursor.manifest_bytes).map_err(target)
+        let Some(known) = AttestedLog::read(fs, session).map_err(target_failed)? else { return Ok(()) };
+        fs.sync_dir(&layout::sessions()).map_err(target_failed)?;
+        fs.sync_dir(&layout::events(session)).map_err(target_failed)?;
+        commit::rewrite_manifest(fs, session, known.loaded.cursor.manifest_bytes).map_err(target_failed)
     }
 
     /// Puts a whole session into the target, out of sight until it is complete.
@@ -39,33 +40,33 @@ impl<F: FileSystem> BackupCopier<'_, F> {
         &mut self,
         session: SessionId,
         from: &AttestedLog,
-        replacing: bool,
+        existing: Existing,
     ) -> Result<SessionChange, CopyError> {
         self.bring_content(session, &from.loaded.events)?;
         let names: Vec<&String> = from.loaded.segments.iter().collect();
         if self.check == ContentCheck::DryRun {
             self.count_segments(session, &names)?;
             let change = |aside| SessionChange::Replaced { aside };
-            return Ok(if replacing { change(layout::backups().to_string()) } else { SessionChange::Added });
+            return Ok(match existing {
+                Existing::Refuse => SessionChange::Added,
+                Existing::Replace => change(layout::backups().to_string()),
+            });
         }
         let failed = |error: StoreError| CopyError::Target(error.into());
         let (fs, store) = (self.target.fs(), self.target);
         // The lock keeps writers out of what is moved aside. Anything but a folder has no lock, and no writers.
         let home = layout::session(session);
         let is_folder = fs.stat(&home).is_ok_and(|stat| stat.kind == FileKind::Directory);
-        let lock = (replacing && is_folder).then(|| store.take_lock(session)).transpose().map_err(failed)?;
+        let needs_lock = existing == Existing::Replace && is_folder;
+        let lock = needs_lock.then(|| store.take_lock(session)).transpose().map_err(failed)?;
         if lock.is_some() {
-            let known = AttestedLog::read(fs, session).map_err(target)?;
+            let known = AttestedLog::read(fs, session).map_err(target_failed)?;
             let (step, _) = self.step_over(session, from, known.as_ref())?;
             if step != CopyStep::Replace {
                 return decided_meanwhile(session, step);
             }
         }
-        let mut staged = match replacing {
-            true => store.stage_replacement(session),
-            false => store.stage(session),
-        }
-        .map_err(failed)?;
+        let mut staged = store.stage_over(session, existing).map_err(failed)?;
         for name in names {
             let segment = read_segment(self.source.fs(), session, name)?;
             self.report.segments.add(segment.bytes().len() as u64);
@@ -103,7 +104,7 @@ impl<F: FileSystem> BackupCopier<'_, F> {
             ContentCheck::ByName | ContentCheck::ByDigest => Some(store.take_lock(session).map_err(failed)?),
         };
         // Under the lock: a writer may have appended since.
-        let Some(known) = AttestedLog::read(fs, session).map_err(target)? else {
+        let Some(known) = AttestedLog::read(fs, session).map_err(target_failed)? else {
             return Err(changed_meanwhile(session));
         };
         let (step, _) = self.step_over(session, from, Some(&known))?;
@@ -120,10 +121,10 @@ impl<F: FileSystem> BackupCopier<'_, F> {
         }
         self.raise_target_activity(from)?;
         // Rewritten: what the last writer left there may not be on the disk (G14).
-        commit::rewrite_manifest(fs, session, known.loaded.cursor.manifest_bytes).map_err(target)?;
+        commit::rewrite_manifest(fs, session, known.loaded.cursor.manifest_bytes).map_err(target_failed)?;
         let first = missing.first().map(|name| read_segment(self.source.fs(), session, name)).transpose()?;
-        let leftovers = leftovers(fs, session, &known.loaded, first.as_ref()).map_err(target)?;
-        commit::move_leftovers_aside(fs, session, &leftovers).map_err(target)?;
+        let leftovers = leftovers(fs, session, &known.loaded, first.as_ref()).map_err(target_failed)?;
+        commit::move_leftovers_aside(fs, session, &leftovers).map_err(target_failed)?;
         // If the copy is killed before the last sync, the next run finds the mark and does not trust what it reads.
         suspect::mark(fs, &layout::session(session));
         let mut cursor = known.loaded.cursor;
@@ -164,22 +165,22 @@ impl<F: FileSystem> BackupCopier<'_, F> {
         let (from, to) = (self.source.fs(), self.target.fs());
         let is_kept = |fs: &F| fs.stat(&layout::keep(session)).is_ok();
         if is_kept(from) && !is_kept(to) {
-            write_temp(to, &layout::keep_temp(session), b"").map_err(target)?;
-            to.rename(&layout::keep_temp(session), &layout::keep(session)).map_err(target)?;
-            suspect::sync_names(to, &layout::session(session)).map_err(target)?;
+            write_temp(to, &layout::keep_temp(session), b"").map_err(target_failed)?;
+            to.rename(&layout::keep_temp(session), &layout::keep(session)).map_err(target_failed)?;
+            suspect::sync_names(to, &layout::session(session)).map_err(target_failed)?;
         } else if !is_kept(from) && is_kept(to) && self.direction == BackupDirection::Backup {
-            to.remove_file(&layout::keep(session)).map_err(target)?;
+            to.remove_file(&layout::keep(session)).map_err(target_failed)?;
         }
-        let control = layout::control(session);
-        match (from.read(&control, 0, CONTROL_BYTES_MAX), to.read(&control, 0, CONTROL_BYTES_MAX)) {
+        let preferences = layout::pending_preferences(session);
+        match (from.read(&preferences, 0, CONTROL_BYTES_MAX), to.read(&preferences, 0, CONTROL_BYTES_MAX)) {
             (Ok(bytes), known) if known.as_ref() != Ok(&bytes) => {
-                write_temp(to, &layout::control_temp(session), &bytes).map_err(target)?;
-                to.rename(&layout::control_temp(session), &control).map_err(target)
+                write_temp(to, &layout::pending_preferences_temp(session), &bytes).map_err(target_failed)?;
+                to.rename(&layout::pending_preferences_temp(session), &preferences).map_err(target_failed)
             }
             (Err(error), Ok(_))
                 if error.kind == FsErrorKind::NotFound && self.direction == BackupDirection::Backup =>
             {
-                to.remove_file(&control).map_err(target)
+                to.remove_file(&preferences).map_err(target_failed)
             }
             _ => Ok(()),
         }
@@ -191,12 +192,12 @@ fn decided_meanwhile(session: SessionId, step: CopyStep) -> Result<SessionChange
     match step {
         CopyStep::Unchanged => Ok(SessionChange::Unchanged),
         CopyStep::Skip(reason) => Ok(SessionChange::Left(reason)),
-        CopyStep::Add | CopyStep::Extend | CopyStep::Replace => Err(target(changed(session))),
+        CopyStep::Add | CopyStep::Extend | CopyStep::Replace => Err(target_failed(changed(session))),
     }
 }
 
 fn changed_meanwhile(session: SessionId) -> CopyError {
-    source(changed(session))
+    source_failed(changed(session))
 }
 
 fn changed(session: SessionId) -> FsError {
@@ -211,7 +212,7 @@ fn changed(session: SessionId) -> FsError {
 fn read_segment<F: FileSystem>(fs: &F, session: SessionId, name: &str) -> Result<RawSegment, CopyError> {
     // The name was validated with the log.
     let Some(path) = layout::in_session(session, name) else { return Err(changed_meanwhile(session)) };
-    let bytes = fs.read(&path, 0, SEGMENT_BYTES_MAX).map_err(source)?;
+    let bytes = fs.read(&path, 0, SEGMENT_BYTES_MAX).map_err(source_failed)?;
     RawSegment::parse(bytes).map_err(|_| changed_meanwhile(session))
 }
 
@@ -230,8 +231,9 @@ fn append_segment<F: FileSystem>(
     if !manifest.get(at..).is_some_and(|rest| rest.starts_with(&group)) {
         return Err(changed_meanwhile(session));
     }
-    commit::write_segment(fs, session, events, segment.bytes()).map_err(target)?;
-    commit::append_group(fs, session, ManifestEnd { cursor, torn_bytes: 0 }, &group).map_err(target)?;
+    commit::write_segment(fs, session, events, segment.bytes()).map_err(target_failed)?;
+    commit::append_group(fs, session, ManifestEnd { cursor, torn_bytes: 0 }, &group)
+        .map_err(target_failed)?;
     Ok(cursor.after(&records, &group, events.len() as u64))
 }
 

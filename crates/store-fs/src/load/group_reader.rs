@@ -72,7 +72,7 @@ impl<F: FileSystem> GroupReader<'_, F> {
                         torn_bytes = rest.len() as u64;
                         break SessionHealth::Healthy;
                     }
-                    break self.verdict(stop, orphans.into_iter().find_map(Result::err).as_ref());
+                    break self.health_at(stop, orphans.into_iter().find_map(Result::err).as_ref());
                 }
             }
         };
@@ -87,8 +87,8 @@ impl<F: FileSystem> GroupReader<'_, F> {
         })
     }
 
-    /// An unreadable segment at this position may explain what looks like damage.
-    fn verdict(&self, stop: NoGroup, denied: Option<&FsError>) -> SessionHealth {
+    /// The health of a log that stops here; a segment that may not be read explains damage.
+    fn health_at(&self, stop: NoGroup, denied: Option<&FsError>) -> SessionHealth {
         match stop {
             NoGroup::End | NoGroup::Io(_) => SessionHealth::Healthy,
             NoGroup::UnknownVersion { record, version } => SessionHealth::UnknownVersion { record, version },

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use workrail_ports::session_store::SessionStore;
-use workrail_testkit::tracing::may_trace;
+use workrail_testkit::strace::may_trace;
 
 use super::kills::{ExpectedLog, Totals};
 use super::worker::{Task, acknowledged, opening, store};

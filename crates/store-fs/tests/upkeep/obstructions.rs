@@ -68,7 +68,7 @@ fn a_failed_read_does_not_count_as_no_pending_preferences() {
     use workrail_model::id::RunId;
     use workrail_model::passkey::PendingPreferences;
     use workrail_model::preferences::Preferences;
-    use workrail_ports::control::{PendingPreferencesReader as _, PendingPreferencesStore as _};
+    use workrail_ports::pending_preferences::{PendingPreferencesReader as _, PendingPreferencesStore as _};
     use workrail_store_fs::sim::{Fault, FaultKind, FaultMode};
     let sim = SimFs::new();
     let store = open(sim.clone());

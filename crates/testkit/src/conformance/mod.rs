@@ -16,9 +16,9 @@ use workrail_model::id::SessionId;
 use workrail_model::manifest::Cursor;
 use workrail_ports::cache::ProjectionCache;
 use workrail_ports::content::ContentStore;
-use workrail_ports::control::PendingPreferencesStore;
 use workrail_ports::environment::ActivityCounter;
 use workrail_ports::keyring::KeyringStore;
+use workrail_ports::pending_preferences::PendingPreferencesStore;
 use workrail_ports::session_store::{Appended, LockedSession, SessionStore, StoreError};
 
 use crate::history::PlanParts;

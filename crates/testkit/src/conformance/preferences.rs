@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use workrail_model::id::{RunId, SessionId};
 use workrail_model::passkey::PendingPreferences;
 use workrail_model::preferences::{Autonomy, Mode, PreferenceChange, RiskPolicy};
-use workrail_ports::control::{PendingPreferencesReader, PendingPreferencesStore};
+use workrail_ports::pending_preferences::{PendingPreferencesReader, PendingPreferencesStore};
 use workrail_ports::session_store::{SessionStore, StoreError};
 
 use super::{StoreUnderTest, create, ok, session_of};

@@ -13,12 +13,12 @@ use workrail_model::team::AccessToken;
 use workrail_model::time::Timestamp;
 use workrail_ports::access::AccessTokens;
 use workrail_ports::cache::{CachedProjection, IfAbsent, IndexRecord, ProjectionCache, SessionIndex};
-use workrail_ports::control::{PendingPreferencesReader, PendingPreferencesStore};
 use workrail_ports::environment::ActivityCounter;
 use workrail_ports::file_system::FsError;
 use workrail_ports::keyring::{KeyringError, KeyringStore, ReplacedKeyring};
 use workrail_ports::observations::ObservationSpool;
 use workrail_ports::passkeys::{PasskeyLog, PasskeyLogError, PasskeyReader, StoredPasskeys};
+use workrail_ports::pending_preferences::{PendingPreferencesReader, PendingPreferencesStore};
 use workrail_ports::servers::ServerDirectory;
 use workrail_ports::session_store::StoreError;
 

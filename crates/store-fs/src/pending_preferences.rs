@@ -10,8 +10,8 @@ use workrail_model::id::{RunId, SessionId};
 use workrail_model::limits::CONTROL_BYTES_MAX;
 use workrail_model::passkey::{PendingPreferences, PreferenceProof};
 use workrail_model::preferences::Preferences;
-use workrail_ports::control::{PendingPreferencesReader, PendingPreferencesStore};
 use workrail_ports::file_system::{FileSystem, FsError, FsErrorKind, WritableFile};
+use workrail_ports::pending_preferences::{PendingPreferencesReader, PendingPreferencesStore};
 
 use crate::content::create_fresh;
 use crate::layout;
@@ -56,7 +56,7 @@ impl<F: FileSystem> LocalStore<F> {
     }
 
     fn readable_preferences(&self, session: SessionId) -> Result<Option<ByRun>, FsError> {
-        let bytes = match self.fs().read(&layout::control(session), 0, CONTROL_BYTES_MAX) {
+        let bytes = match self.fs().read(&layout::pending_preferences(session), 0, CONTROL_BYTES_MAX) {
             Ok(bytes) => bytes,
             // An unreadable file may be intact, and may ask for less autonomy.
             Err(error) if error.kind == FsErrorKind::PermissionDenied => return Err(error),
@@ -70,10 +70,10 @@ impl<F: FileSystem> LocalStore<F> {
     fn write_preferences(&self, session: SessionId, pending: ByRun) -> Result<(), FsError> {
         let bytes = serde_json::to_vec(&ControlFile::of(pending))
             .expect("numbers, texts, ids and closed sets always serialise");
-        let temp = layout::control_temp(session);
+        let temp = layout::pending_preferences_temp(session);
         let mut file = create_fresh(self.fs(), &temp)?;
         file.append(&bytes)?;
-        self.fs().rename(&temp, &layout::control(session))
+        self.fs().rename(&temp, &layout::pending_preferences(session))
     }
 }
 
@@ -87,8 +87,8 @@ impl<F: FileSystem> PendingPreferencesReader for LocalStore<F> {
     }
 
     fn has_unreadable_pending_preferences(&self, session: SessionId, is_run: &dyn Fn(RunId) -> bool) -> bool {
-        let is_missing =
-            self.fs().stat(&layout::control(session)).is_err_and(|error| error.kind == FsErrorKind::NotFound);
+        let found = self.fs().stat(&layout::pending_preferences(session));
+        let is_missing = found.is_err_and(|error| error.kind == FsErrorKind::NotFound);
         let is_readable = match self.readable_preferences(session) {
             Ok(Some(pending)) => pending.keys().all(|run| is_run(*run)),
             Ok(None) | Err(_) => false,
@@ -122,7 +122,7 @@ impl<F: FileSystem> PendingPreferencesStore for LocalStore<F> {
         if !by_run.is_empty() {
             return self.write_preferences(session, by_run);
         }
-        match self.fs().remove_file(&layout::control(session)) {
+        match self.fs().remove_file(&layout::pending_preferences(session)) {
             Err(error) if error.kind != FsErrorKind::NotFound => Err(error),
             _ => Ok(()),
         }

@@ -1,4 +1,6 @@
 //! Pending preferences: one row per run in the table `workrail.wish`, next to the log and never part of it (G64).
+//!
+//! The table is called `wish`. A better name would need a migration, and then older versions refuse the database.
 
 use std::collections::BTreeMap;
 
@@ -6,8 +8,8 @@ use postgres_types::Type;
 use tokio_postgres::Row;
 use workrail_model::id::{RunId, SessionId};
 use workrail_model::passkey::PendingPreferences;
-use workrail_ports::control::{PendingPreferencesReader, PendingPreferencesStore};
 use workrail_ports::file_system::{FsError, FsOp};
+use workrail_ports::pending_preferences::{PendingPreferencesReader, PendingPreferencesStore};
 
 use crate::connection::Parameter;
 use crate::open::PgStore;
@@ -54,7 +56,7 @@ impl PendingPreferencesReader for PgStore {
         run: RunId,
     ) -> Result<Option<PendingPreferences>, FsError> {
         let (id, run) = (session.to_string(), run.to_string());
-        let row = self.within(Purpose::Reading, |transaction| {
+        let row = self.in_transaction(Purpose::Reading, |transaction| {
             transaction.query_opt(GET_PENDING, &[(&id, Type::TEXT), (&run, Type::TEXT)])
         });
         let row = row.map_err(|failed| failed.at(FsOp::Read, &path_of(session)))?;
@@ -64,7 +66,8 @@ impl PendingPreferencesReader for PgStore {
     fn has_unreadable_pending_preferences(&self, session: SessionId, is_run: &dyn Fn(RunId) -> bool) -> bool {
         let id = session.to_string();
         let sql = "SELECT run, preferences, proof FROM workrail.wish WHERE session = $1";
-        let rows = self.within(Purpose::Reading, |transaction| transaction.query(sql, &[(&id, Type::TEXT)]));
+        let rows =
+            self.in_transaction(Purpose::Reading, |transaction| transaction.query(sql, &[(&id, Type::TEXT)]));
         let Ok(rows) = rows else { return true };
         !rows.iter().all(|row| pending_of(row).is_some_and(|(run, _)| is_run(run)))
     }
@@ -77,7 +80,7 @@ impl PendingPreferencesStore for PgStore {
         pending: &BTreeMap<RunId, PendingPreferences>,
     ) -> Result<(), FsError> {
         let id = session.to_string();
-        let written = self.within(Purpose::Writing, |transaction| {
+        let written = self.in_transaction(Purpose::Writing, |transaction| {
             for (run, pending) in pending {
                 let (run, (preferences, proof)) = (run.to_string(), columns_of(pending));
                 let values: [Parameter<'_>; 4] = [
@@ -101,7 +104,7 @@ impl PendingPreferencesStore for PgStore {
     ) -> Result<(), FsError> {
         let (id, run) = (session.to_string(), run.to_string());
         let key: [Parameter<'_>; 2] = [(&id, Type::TEXT), (&run, Type::TEXT)];
-        let cleared = self.within(Purpose::Writing, |transaction| {
+        let cleared = self.in_transaction(Purpose::Writing, |transaction| {
             let row = transaction.query_opt(LOCK_PENDING, &key)?;
             // By value: another version may write the same request with other bytes.
             if row.as_ref().and_then(pending_of).is_some_and(|(_, pending)| pending == *applied) {
