@@ -99,7 +99,7 @@ fn eval(expr: &Expr, scope: &ValueScope<'_>) -> Result<bool, Malformed> {
         Expr::Lt { var, value } => ordered(var, value, |a, b| a < b),
         Expr::Lte { var, value } => ordered(var, value, |a, b| a <= b),
         Expr::Contains { var, value } => {
-            folded(&js_string(scope.get(var))).contains(&folded(&js_string(Some(value))))
+            comparable_text(&js_string(scope.get(var))).contains(&comparable_text(&js_string(Some(value))))
         }
         Expr::In { var, values } => {
             let found = scope.get(var);
@@ -140,12 +140,12 @@ fn lenient_equals(found: Option<&Value>, wanted: &Value) -> bool {
     let found = found.unwrap_or(&Value::Null);
     match (found, wanted) {
         (Value::Null, Value::Null) => true,
-        (Value::String(a), Value::String(b)) => folded(a) == folded(b),
+        (Value::String(a), Value::String(b)) => comparable_text(a) == comparable_text(b),
         (Value::String(text), Value::Number(number)) | (Value::Number(number), Value::String(text)) => {
             js_number(text).zip(number.as_f64()).is_some_and(|(a, b)| a == b)
         }
         (Value::String(text), Value::Bool(flag)) | (Value::Bool(flag), Value::String(text)) => {
-            let word = folded(text);
+            let word = comparable_text(text);
             if *flag {
                 matches!(word.as_str(), "true" | "1" | "yes")
             } else {
@@ -159,7 +159,7 @@ fn lenient_equals(found: Option<&Value>, wanted: &Value) -> bool {
     }
 }
 
-pub(crate) fn folded(text: &str) -> String {
+pub(crate) fn comparable_text(text: &str) -> String {
     js_trim(text).to_lowercase()
 }
 

@@ -25,6 +25,7 @@ pub mod label;
 pub mod link;
 pub mod overview;
 pub mod passkey;
+mod paths;
 pub mod progress;
 pub mod project;
 pub mod read_run;

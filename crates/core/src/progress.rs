@@ -15,7 +15,7 @@ use workrail_model::reply::LoopPosition;
 use workrail_model::snapshot::{CompletedSteps, EngineState, PendingStep};
 
 use crate::condition::ValueScope;
-use crate::interpret::{condition_holds, step_scope};
+use crate::interpret::{holds_or_is_unknown, step_scope};
 use crate::routing;
 
 /// A loop whose end is unknown counts as this many iterations of what is left.
@@ -153,7 +153,7 @@ impl Remaining<'_> {
     /// Whether a condition holds now, or depends on something not yet set.
     fn may_hold(&self, condition: Option<&ConditionId>) -> bool {
         let Some(condition) = condition else { return true };
-        condition_holds(self.workflow, condition, &self.scope)
+        holds_or_is_unknown(self.workflow, condition, &self.scope)
             || match self.workflow.condition(condition).map(|found| &found.test) {
                 Some(ConditionTest::Context { expr }) => {
                     routing::keys_of(expr).into_iter().any(|key| self.scope.get(key).is_none())

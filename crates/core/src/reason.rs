@@ -375,7 +375,7 @@ mod tests {
         }
     }
 
-    /// G60: how early to warn never changes what is required.
+    /// G60: which warnings are shown never changes what is required.
     #[test]
     fn no_risk_policy_changes_what_blocks_or_is_disclosed() {
         for reason in REASONS {

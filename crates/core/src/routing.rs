@@ -14,8 +14,8 @@ use workrail_model::event::Context;
 use workrail_model::name::{ConditionId, LoopId};
 use workrail_model::snapshot::PendingStep;
 
-use crate::condition::{ValueScope, folded, holds};
-use crate::render::template::{Token, tokens};
+use crate::condition::{ValueScope, comparable_text, holds};
+use crate::render::template::{TemplatePart, parts};
 
 /// How conditions and loops read a key.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -109,14 +109,14 @@ fn read_control<'a>(owner: &'a CompiledLoop, steps: &[CompiledStep], reads: &mut
 }
 
 /// The members of the item that the body's own texts show, as in `{{slice.name}}`.
-fn members(owner: &CompiledLoop, item_var: &str, steps: &[CompiledStep]) -> Vec<String> {
+pub(crate) fn members(owner: &CompiledLoop, item_var: &str, steps: &[CompiledStep]) -> Vec<String> {
     let in_body = |step: &CompiledStep| {
         owner.body.iter().any(|item| matches!(item, PlanItem::Step { step_id } if *step_id == step.step_id))
     };
     let mut found = Vec::new();
     for step in steps.iter().filter(|step| in_body(step)) {
-        for token in tokens(&step.title).chain(tokens(&step.prompt)) {
-            let Token::Variable { path } = token else { continue };
+        for part in parts(&step.title).chain(parts(&step.prompt)) {
+            let TemplatePart::Variable { path } = part else { continue };
             let member = path.strip_prefix(item_var).and_then(|rest| rest.strip_prefix('.'));
             let member = member.and_then(|rest| rest.split('.').next()).unwrap_or_default();
             if !member.is_empty() && !found.iter().any(|other| other == member) {
@@ -370,7 +370,7 @@ fn run_condition<'a>(workflow: &'a CompiledWorkflow, loop_id: &LoopId) -> Option
 pub(crate) fn allows(accepts: &AcceptedValues, value: &Value) -> bool {
     match (accepts, value) {
         (AcceptedValues::OneOf { values }, Value::String(text)) => {
-            values.iter().any(|allowed| folded(allowed) == folded(text.trim()))
+            values.iter().any(|allowed| comparable_text(allowed) == comparable_text(text.trim()))
         }
         (AcceptedValues::Boolean, Value::Bool(_)) | (AcceptedValues::Number, Value::Number(_)) => true,
         (AcceptedValues::Text, Value::String(text)) => !text.trim().is_empty(),
@@ -420,7 +420,7 @@ fn list_in_words(members: &[String]) -> String {
     }
 }
 
-/// Such as `compared with small and large`.
+/// Such as ``compared with `small`, `large` ``.
 pub(crate) fn read_in_words(reads: &Reads) -> String {
     match reads.kind {
         ReadKind::List => list_in_words(&reads.members),
@@ -429,7 +429,8 @@ pub(crate) fn read_in_words(reads: &Reads) -> String {
             "true or false".to_owned()
         }
         ReadKind::Flag | ReadKind::Compared => {
-            let values: Vec<String> = reads.values.iter().map(shown).collect();
+            let values: Vec<String> =
+                reads.values.iter().map(|value| format!("`{}`", shown(value))).collect();
             format!("compared with {}", values.join(", "))
         }
     }

@@ -7,7 +7,7 @@ use unicode_normalization::UnicodeNormalization as _;
 
 /// The words of a text: NFKC, lowercase, runs of `[a-z0-9_-]`. Equal words in other widths, ligatures or
 /// cases are one word; everything outside the alphabet separates.
-pub(crate) fn tokens(text: &str) -> BTreeSet<String> {
+pub(crate) fn word_set(text: &str) -> BTreeSet<String> {
     split(&normalised(text)).map(str::to_owned).collect()
 }
 
@@ -25,12 +25,12 @@ fn split(normalised: &str) -> impl Iterator<Item = &str> {
 /// The words of a text as compared when resuming: the parts of `retry-budget` and `max_retries` are separate words,
 /// and common English endings are cut off, so that `renamed` is `rename` and `timeouts` is `timeout`.
 pub(crate) fn stems(text: &str) -> BTreeSet<String> {
-    stems_of(&tokens(text))
+    stems_of(&word_set(text))
 }
 
 /// The same for words that are already split.
-pub(crate) fn stems_of(tokens: &BTreeSet<String>) -> BTreeSet<String> {
-    tokens.iter().flat_map(|token| parts(token)).map(stem).collect()
+pub(crate) fn stems_of(words: &BTreeSet<String>) -> BTreeSet<String> {
+    words.iter().flat_map(|word| parts(word)).map(stem).collect()
 }
 
 /// Every word of a text, once, with its stems, in order.
@@ -56,8 +56,8 @@ pub(crate) fn query_words(text: &str) -> Vec<(String, Vec<String>)> {
     meant.into_iter().filter_map(with_stems).collect()
 }
 
-fn parts(token: &str) -> impl Iterator<Item = &str> {
-    token.split(['-', '_']).filter(|part| !part.is_empty())
+fn parts(word: &str) -> impl Iterator<Item = &str> {
+    word.split(['-', '_']).filter(|part| !part.is_empty())
 }
 
 /// A word without its ending. Rough on purpose: it only has to map the forms of one word to the same text, and a rare
@@ -141,7 +141,7 @@ mod tests {
     #[test_case("日本語", &[]; "other scripts have no words here")]
     #[test_case("", &[]; "nothing")]
     fn words(text: &str, expected: &[&str]) {
-        let found: Vec<String> = tokens(text).into_iter().collect();
+        let found: Vec<String> = word_set(text).into_iter().collect();
         assert_eq!(found, expected);
     }
 
@@ -180,6 +180,6 @@ mod tests {
     #[test_case("small change", "small large", false; "all of them")]
     #[test_case("small change", "", true; "no words")]
     fn queries(text: &str, query: &str, expected: bool) {
-        assert_eq!(matches(&tokens(text), &tokens(query)), expected);
+        assert_eq!(matches(&word_set(text), &word_set(query)), expected);
     }
 }

@@ -5,12 +5,12 @@ use workrail_model::config::SECRET_KEYS;
 /// Whether the value under a key is never shown. Reports and lists use the built-in list; an export uses
 /// the patterns of its own setting, whose default is the same list.
 pub fn is_secret(key: &str) -> bool {
-    let key = folded(key);
+    let key = comparable_key(key);
     SECRET_KEYS.iter().any(|pattern| fits(pattern, &key))
 }
 
 /// A key or pattern, normalised for comparison: `API_Key`, `api-key` and `apiKey` are the same.
-pub(crate) fn folded(key: &str) -> String {
+pub(crate) fn comparable_key(key: &str) -> String {
     key.chars().filter(|c| !matches!(c, '_' | '-' | '.' | ' ')).flat_map(char::to_lowercase).collect()
 }
 
@@ -61,7 +61,7 @@ mod tests {
     #[test]
     fn the_built_in_patterns_are_normalised() {
         for pattern in SECRET_KEYS {
-            assert_eq!(pattern, folded(pattern));
+            assert_eq!(pattern, comparable_key(pattern));
         }
     }
 }

@@ -41,6 +41,21 @@ fn every_code_is_found_placed_and_explained() {
     insta::assert_snapshot!(page);
 }
 
+/// Broke: `C:/notes.md` was called missing, because only `:\` counted after a drive.
+#[test]
+fn every_spelling_of_an_absolute_path_is_refused_as_a_reference() {
+    let paths =
+        ["/notes.md", "\\\\server\\notes.md", "C:\\notes.md", "C:/notes.md", "file:notes.md", "~/notes.md"];
+    for path in paths {
+        let reference =
+            json!({ "id": "r", "title": "R", "source": path, "purpose": "p", "authoritative": true });
+        let checked = checked(top(json!({ "references": [reference] })).to_string().as_bytes());
+        let found = checked.diagnostics.problems.iter().find(|problem| problem.code == Code::ReferenceSource);
+        let told = found.map(|problem| problem.message.as_str()).unwrap_or_default();
+        assert!(told.ends_with("is an absolute path"), "{path}: {told}");
+    }
+}
+
 #[test]
 fn only_errors_keep_a_workflow_from_compiling() {
     for (code, text) in cases() {

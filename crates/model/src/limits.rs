@@ -20,7 +20,7 @@ pub const BLOCKER_FIX_BYTES_MAX: usize = 1024;
 
 /// One sentence or two; the evidence is linked, not copied.
 pub const SUMMARY_BYTES_MAX: usize = 512;
-/// A step id and a name.
+/// A step id and a name; a long step id is shortened.
 pub const GAP_CAUSE_BYTES_MAX: usize = 256;
 
 pub const TRACE_ENTRIES_MAX: usize = 25;
@@ -125,6 +125,8 @@ pub const TITLE_BYTES_MAX: usize = 512;
 pub const RENDERED_STEP_BYTES_MAX: usize = 1024 * 1024;
 /// A goal names the work; it is shown in lists.
 pub const GOAL_BYTES_MAX: usize = 512;
+/// A search consists of a few words.
+pub const QUERY_BYTES_MAX: usize = 1_000;
 /// An idempotency key: room for any uuid or ticket name.
 pub const IDEMPOTENCY_KEY_BYTES_MAX: usize = 200;
 

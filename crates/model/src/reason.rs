@@ -97,3 +97,16 @@ pub enum Reason {
     Unexpected(Unexpected),
     Advisory(Advisory),
 }
+
+impl Reason {
+    /// The word for it within its category.
+    pub fn detail(self) -> &'static str {
+        match self {
+            Self::UserOnlyDependency(reason) => reason.as_str(),
+            Self::ContractViolation(reason) => reason.as_str(),
+            Self::CapabilityMissing(reason) => reason.as_str(),
+            Self::Unexpected(reason) => reason.as_str(),
+            Self::Advisory(reason) => reason.as_str(),
+        }
+    }
+}

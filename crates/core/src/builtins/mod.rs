@@ -6,15 +6,15 @@
 mod contracts;
 mod features;
 mod insertions;
-mod refs;
+mod snippets;
 mod templates;
 
 pub use contracts::{Contract, contract, contracts};
 pub use features::{Feature, FeatureSetting, features};
 pub(crate) use features::{configured, feature};
 pub use insertions::{Insertion, InsertionKind, insertions};
-pub(crate) use refs::STEP_REF_BYTES_MAX;
-pub use refs::{Snippet, snippet, snippets};
+pub(crate) use snippets::STEP_REF_BYTES_MAX;
+pub use snippets::{Snippet, snippet, snippets};
 pub use templates::{PROBE_TEMPLATE, Routine, Template, TemplateArgument, TemplateStep, templates};
 pub(crate) use templates::{routine_template, routines, template};
 

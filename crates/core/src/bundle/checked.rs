@@ -75,10 +75,10 @@ impl IntactBundle {
     }
 }
 
-/// Reads the whole source once, from its beginning.
-pub fn check_format<R: Read + Seek>(source: &mut R) -> Result<IntactBundle, BundleError> {
+/// Reads the whole source once, from its beginning, and checks its format and every digest.
+pub fn read_intact<R: Read + Seek>(source: &mut R) -> Result<IntactBundle, BundleError> {
     source.rewind().map_err(BundleError::Source)?;
-    let mut reader = IndexReader::default();
+    let mut reader = DigestReader::default();
     let Err(error) = read(&mut *source, &mut reader) else { return reader.verify() };
     // A newer format need not be readable, but its version must be reported; it may be anywhere.
     if error.kind() == Some(BundleErrorKind::InvalidFormat) && !reader.version_seen {
@@ -113,15 +113,16 @@ fn check_version(value: &Value) -> Result<(), BundleError> {
     match value.as_u64() {
         Some(SCHEMA_VERSION) => Ok(()),
         Some(version) => {
-            let what = format!("is {version}, this build reads version {SCHEMA_VERSION}");
+            let what = format!("is {version}; this version of WorkRail reads only {SCHEMA_VERSION}");
             Err(BundleError::new(BundleErrorKind::UnsupportedVersion, BundleSection::SchemaVersion, what))
         }
         None => Err(BundleError::format(BundleSection::SchemaVersion, "must be a version number")),
     }
 }
 
+/// Takes every part, with its digest, and remembers what the second pass compares.
 #[derive(Default)]
-struct IndexReader {
+struct DigestReader {
     version_seen: bool,
     members: BTreeMap<BundleSection, Value>,
     found: BTreeMap<BundleSection, Attested>,
@@ -138,7 +139,7 @@ struct IndexReader {
     deferred: Option<BundleError>,
 }
 
-impl BundleReader for IndexReader {
+impl BundleReader for DigestReader {
     fn wants(&self, _: BundlePart) -> bool {
         true
     }
@@ -160,7 +161,7 @@ impl BundleReader for IndexReader {
     }
 }
 
-impl IndexReader {
+impl DigestReader {
     fn defer(&mut self, error: BundleError) {
         self.deferred.get_or_insert(error);
     }

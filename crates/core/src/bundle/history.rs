@@ -18,13 +18,13 @@ use workrail_model::name::WorkflowId;
 use workrail_model::plan::AttachmentKind;
 
 use super::checked::{IntactBundle, ListDigest, SnapshotSummary, canonical, check_content};
-use super::portable::is_absolute;
 use super::read::{BundleItem, BundlePart, BundleReader, read};
 use super::{BundleError, BundleErrorKind};
 use crate::interpret::Positions;
+use crate::paths::is_absolute;
 use crate::project::{NodeState, SessionState};
 
-/// A bundle that may be imported; only [`check`] makes one.
+/// A bundle that may be imported; only [`check_history`] makes one.
 #[derive(Debug)]
 pub struct ImportableBundle {
     pub bundle: IntactBundle,
@@ -45,7 +45,10 @@ impl ImportableBundle {
 }
 
 /// Reads the events again and checks their meaning. Stores nothing.
-pub fn check<R: Read + Seek>(source: &mut R, bundle: IntactBundle) -> Result<ImportableBundle, BundleError> {
+pub fn check_history<R: Read + Seek>(
+    source: &mut R,
+    bundle: IntactBundle,
+) -> Result<ImportableBundle, BundleError> {
     source.rewind().map_err(BundleError::Source)?;
     let mut history = HistoryReader::new(&bundle);
     read(&mut *source, &mut history)?;

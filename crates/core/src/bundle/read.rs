@@ -16,7 +16,7 @@ use workrail_model::limits::{
     BLOB_BYTES_MAX, BUNDLE_ITEM_VALUES_MAX, BUNDLE_MEMBER_BYTES_MAX, BUNDLE_SECTIONS_MAX,
     PINNED_WORKFLOW_BYTES_MAX, SEGMENT_BYTES_MAX, SNAPSHOT_BYTES_MAX,
 };
-use workrail_model::strict_json::strict;
+use workrail_model::strict_json::{reason_of, strict};
 
 use super::BundleError;
 use super::error::WHOLE_DOCUMENT;
@@ -160,9 +160,7 @@ impl BundleWalk<'_> {
         if error.is_io() {
             return BundleError::Source(error.into());
         }
-        let text = error.to_string();
-        let reason = text.split(" at line ").next().unwrap_or(&text);
-        BundleError::format(at, reason).placed(line, column)
+        BundleError::format(at, reason_of(&error)).placed(line, column)
     }
 }
 

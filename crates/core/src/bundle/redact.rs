@@ -16,20 +16,20 @@ use workrail_model::strict_json;
 
 use super::needle::{NUMBER_CHARS_MIN, Needle, NeedlePart, REPLACEMENT};
 use crate::condition::js_string;
-use crate::secrets::{fits, folded};
+use crate::secrets::{comparable_key, fits};
 
 /// Patterns of keys: `*` represents anything; case, `_`, `-`, `.` and spaces do not count.
 #[derive(Clone, Debug)]
 pub struct KeyPatterns {
     shown: Vec<String>,
-    folded: Vec<String>,
+    comparable: Vec<String>,
 }
 
 impl KeyPatterns {
     pub fn new(patterns: impl IntoIterator<Item = String>) -> Self {
         let shown: Vec<String> = patterns.into_iter().collect();
-        let folded = shown.iter().map(|pattern| folded(pattern)).collect();
-        Self { shown, folded }
+        let comparable = shown.iter().map(|pattern| comparable_key(pattern)).collect();
+        Self { shown, comparable }
     }
 
     pub(crate) fn shown(&self) -> &[String] {
@@ -37,8 +37,8 @@ impl KeyPatterns {
     }
 
     pub(crate) fn matches(&self, key: &str) -> bool {
-        let key = folded(key);
-        self.folded.iter().any(|pattern| fits(pattern, &key))
+        let key = comparable_key(key);
+        self.comparable.iter().any(|pattern| fits(pattern, &key))
     }
 }
 

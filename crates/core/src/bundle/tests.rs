@@ -150,7 +150,7 @@ fn the_signature_of_an_answer_is_dropped_with_the_answer() {
 }
 
 fn refusal(text: &str) -> (Option<BundleErrorKind>, String) {
-    let error = check_format(&mut std::io::Cursor::new(text.as_bytes())).map(|_| ()).unwrap_err();
+    let error = read_intact(&mut std::io::Cursor::new(text.as_bytes())).map(|_| ()).unwrap_err();
     (error.kind(), error.to_string())
 }
 

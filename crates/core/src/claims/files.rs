@@ -11,7 +11,7 @@ use workrail_model::limits::EVIDENCE_PATH_BYTES_MAX;
 
 use super::Contradiction;
 use crate::builtins::CODING_HANDOFF_KIND;
-use crate::contract::kind_of;
+use crate::contract::artifact_kind;
 use crate::{edits, evidence};
 
 /// The number of files that a handoff can name.
@@ -20,7 +20,7 @@ const NAMED_FILES_MAX: usize = 20;
 const GLOBS_MAX: usize = 2;
 
 pub(super) fn contradictions(artifact: &Value, changed: &[String]) -> Vec<Contradiction> {
-    let named = artifact.get("filesChanged").filter(|_| kind_of(artifact) == CODING_HANDOFF_KIND);
+    let named = artifact.get("filesChanged").filter(|_| artifact_kind(artifact) == CODING_HANDOFF_KIND);
     let Some(named) = named.and_then(Value::as_array) else { return Vec::new() };
     let changed = ChangedFiles::new(changed);
     let named = named.iter().filter_map(Value::as_str).take(NAMED_FILES_MAX);

@@ -12,7 +12,7 @@ use workrail_model::event::EvidenceRecorded;
 use workrail_model::evidence::{CheckResult, Evidence, EvidenceGrade, HookObservation};
 
 use crate::builtins::VERIFICATION_KIND;
-use crate::contract::kind_of;
+use crate::contract::artifact_kind;
 use crate::evidence;
 use exit_code::{RunResult, ends_with, result_of};
 
@@ -127,7 +127,7 @@ pub(crate) fn contradictions(
 }
 
 fn reported_checks(artifact: &Value) -> &[Value] {
-    let checks = artifact.get("checks").filter(|_| kind_of(artifact) == VERIFICATION_KIND);
+    let checks = artifact.get("checks").filter(|_| artifact_kind(artifact) == VERIFICATION_KIND);
     checks.and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
 }
 
@@ -157,7 +157,13 @@ fn test_contradictions(artifact: &Value, known: &[KnownFact<'_>]) -> Vec<Contrad
 fn support(claim: TestClaim<'_>, known: &[KnownFact<'_>]) -> Support {
     let checked = known.iter().rev().find_map(|fact| checked(claim, fact));
     // The last line that may have run it decides, also if it says nothing: an earlier result may be out of date.
-    let observed = || known.iter().rev().find_map(|fact| observed(claim, fact)).flatten();
+    let observed = || {
+        let mut runs = known.iter().rev().map(|fact| observed(claim, fact));
+        match runs.find(|run| !matches!(run, ObservedRun::OtherCommand)) {
+            Some(ObservedRun::Ended { passed, fact }) => Some((EvidenceGrade::Observed, passed, fact)),
+            Some(ObservedRun::ResultUnknown | ObservedRun::OtherCommand) | None => None,
+        }
+    };
     let Some((grade, passed, fact)) = checked.or_else(observed) else { return Support::Nothing };
     match (claim.result, passed) {
         ("passed", true) | ("failed", false) => Support::Agrees(grade),
@@ -180,16 +186,31 @@ fn checked(claim: TestClaim<'_>, known: &KnownFact<'_>) -> Option<(EvidenceGrade
     is_same.then(|| (EvidenceGrade::Checked, passed, evidence::line(known.evidence)))
 }
 
-/// `None` if the line did not run the reported command, `Some(None)` if it may have and its result is not known.
-fn observed(claim: TestClaim<'_>, known: &KnownFact<'_>) -> Option<Option<(EvidenceGrade, bool, String)>> {
-    let Evidence::CommandRun { command, exit_code, .. } = known.evidence else { return None };
-    Some(match result_of(claim.command?, command.as_str(), *exit_code)? {
-        RunResult::Unknown => None,
-        RunResult::Certain(code) => {
-            let fact = format!("the last run that {} saw ended with exit code {code}", hooks(known.host));
-            Some((EvidenceGrade::Observed, code == 0, fact))
-        }
-    })
+/// What a command line that a hook saw says about a reported command.
+enum ObservedRun {
+    /// It did not run the command.
+    OtherCommand,
+    /// It may have run the command, and the result is not known.
+    ResultUnknown,
+    Ended {
+        passed: bool,
+        fact: String,
+    },
+}
+
+fn observed(claim: TestClaim<'_>, known: &KnownFact<'_>) -> ObservedRun {
+    let (Evidence::CommandRun { command, exit_code, .. }, Some(claimed)) = (known.evidence, claim.command)
+    else {
+        return ObservedRun::OtherCommand;
+    };
+    match result_of(claimed, command.as_str(), *exit_code) {
+        None => ObservedRun::OtherCommand,
+        Some(RunResult::Unknown) => ObservedRun::ResultUnknown,
+        Some(RunResult::Certain(code)) => ObservedRun::Ended {
+            passed: code == 0,
+            fact: format!("the last run that {} saw ended with exit code {code}", hooks(known.host)),
+        },
+    }
 }
 
 /// Claims without any run that could have shown them, in a chat whose commands would have been seen.

@@ -8,7 +8,7 @@ use workrail_model::strict_json;
 use super::align::{Aligned, align};
 use super::sides::{Covered, ReachedStep, UnknownPart, is_advanced, is_shared, led_to};
 use super::{
-    ArtifactComparison, ComparedGapState, Comparison, ContextComparison, Continuation, Continues, DiffLine,
+    ArtifactComparison, ComparedGapState, Comparison, ContextComparison, Continuation, CurrentSide, DiffLine,
     Difference, DifferenceCounts, End, Extent, FieldDifference, GapComparison, PartEnd, RunPart, Side,
     StepComparison, StepOutcome, StepSide, VERSION, diff, words,
 };
@@ -37,7 +37,7 @@ pub fn build(a: &Compared<'_>, b: &Compared<'_>) -> Result<Comparison, UnknownPa
     let (covered_a, covered_b) = (Covered::of(a, run_a)?, Covered::of(b, run_b)?);
     let steps = steps((a, &covered_a), (b, &covered_b));
     let (side_a, side_b) = (side(a, (&report_a, run_a), &covered_a), side(b, (&report_b, run_b), &covered_b));
-    let continues = continues(&side_a, &side_b);
+    let continues = current_side(&side_a, &side_b);
     let latest = a.subject.facts.latest_touch(a.run).and_then(|index| {
         let end = usize::try_from(index.get()).ok()?;
         a.subject.events.get(end).map(|event| (index, event.at.clone()))
@@ -147,20 +147,23 @@ fn continuation(
     let is_complete = |node: NodeId| {
         run.nodes.iter().any(|other| other.node_id == node && other.step == StepReport::Complete)
     };
-    match () {
-        () if is_complete(at) => (None, Continuation::Nothing),
-        () if Some(at) == run.tip => (Some(at), Continuation::Current),
-        () if facts.is_tip(at) => (Some(at), Continuation::OtherBranch),
-        () => (Some(at), Continuation::NewBranch),
+    if is_complete(at) {
+        (None, Continuation::Nothing)
+    } else if Some(at) == run.tip {
+        (Some(at), Continuation::Current)
+    } else if facts.is_tip(at) {
+        (Some(at), Continuation::OtherBranch)
+    } else {
+        (Some(at), Continuation::NewBranch)
     }
 }
 
-fn continues(a: &Side, b: &Side) -> Continues {
+fn current_side(a: &Side, b: &Side) -> CurrentSide {
     match (a.continuation == Continuation::Current, b.continuation == Continuation::Current) {
-        (true, true) => Continues::Both,
-        (true, false) => Continues::A,
-        (false, true) => Continues::B,
-        (false, false) => Continues::Neither,
+        (true, true) => CurrentSide::Both,
+        (true, false) => CurrentSide::A,
+        (false, true) => CurrentSide::B,
+        (false, false) => CurrentSide::Neither,
     }
 }
 

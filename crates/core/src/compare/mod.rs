@@ -42,7 +42,7 @@ pub struct Comparison {
     pub a: Side,
     pub b: Side,
     /// Which of the two an agent continues when it resumes the run.
-    pub continues: Continues,
+    pub continues: CurrentSide,
     /// Why, in one sentence for each reason.
     pub why: Vec<String>,
     pub counts: DifferenceCounts,
@@ -125,7 +125,7 @@ pub enum Continuation {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Continues {
+pub enum CurrentSide {
     A,
     B,
     /// Both: they are the same point, or two runs that are both open.

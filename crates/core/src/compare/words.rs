@@ -6,8 +6,8 @@ use workrail_model::preferences::RunStatus;
 use workrail_model::time::Timestamp;
 
 use super::{
-    ArtifactComparison, ComparedGapState, Comparison, Continuation, Continues, Difference, DifferenceCounts,
-    Extent, FieldDifference, GapComparison, Side, StepOutcome, StepSide,
+    ArtifactComparison, ComparedGapState, Comparison, Continuation, CurrentSide, Difference,
+    DifferenceCounts, Extent, FieldDifference, GapComparison, Side, StepOutcome, StepSide,
 };
 use crate::report::sections::{ReportSection, TextSpan};
 use crate::report::words::{context_value, one_line, plain, point, preferences};
@@ -196,11 +196,11 @@ pub fn continuation(continuation: Continuation) -> &'static str {
 /// The heading that says which one continues.
 pub fn continues(comparison: &Comparison) -> &'static str {
     match comparison.continues {
-        Continues::A => "A continues",
-        Continues::B => "B continues",
-        Continues::Both if comparison.a.run_id != comparison.b.run_id => "Both runs are open",
-        Continues::Both => "Both continue",
-        Continues::Neither => "Neither continues",
+        CurrentSide::A => "A continues",
+        CurrentSide::B => "B continues",
+        CurrentSide::Both if comparison.a.run_id != comparison.b.run_id => "Both runs are open",
+        CurrentSide::Both => "Both continue",
+        CurrentSide::Neither => "Neither continues",
     }
 }
 
@@ -216,7 +216,7 @@ pub(super) fn attempt(name: &str, side: &Side, attempt: &Attempt) -> Option<Stri
 
 /// Why one of two parts of a run continues.
 pub(super) fn why_of_one_run(
-    continues: Continues,
+    continues: CurrentSide,
     (a, b): (&Side, &Side),
     run: &RunReport,
     latest: Option<(EventIndex, Option<Timestamp>)>,
@@ -246,11 +246,11 @@ pub(super) fn why_of_one_run(
         "A run continues where it was last worked on. The latest record{record} is on the path to {at}"
     );
     vec![match continues {
-        Continues::A => format!("{rule}, where A ends."),
-        Continues::B => format!("{rule}, where B ends."),
-        Continues::Both if a.end.node_id == b.end.node_id => format!("{rule}, where both end."),
-        Continues::Both => format!("{rule}, where both lead."),
-        Continues::Neither => format!("{rule}, where neither of the two ends."),
+        CurrentSide::A => format!("{rule}, where A ends."),
+        CurrentSide::B => format!("{rule}, where B ends."),
+        CurrentSide::Both if a.end.node_id == b.end.node_id => format!("{rule}, where both end."),
+        CurrentSide::Both => format!("{rule}, where both lead."),
+        CurrentSide::Neither => format!("{rule}, where neither of the two ends."),
     }]
 }
 

@@ -13,6 +13,7 @@ use super::nearest::suggestion;
 use super::path::DocPath;
 use super::report::{DiagnosticReport, DraftDiagnostic, shown};
 use super::source::{AuthoredStep, BodySource, StandardStep, Workflow};
+use crate::paths::is_absolute;
 use crate::render::prompt::too_long_as_authored;
 
 /// Checks that ids in the workflow's own lists are unique.
@@ -65,7 +66,7 @@ pub(super) fn references(source: &Workflow, library: &Library, report: &mut Diag
         };
         let (message, why) = if path.contains("://") {
             ("is a web address", "references are files; web addresses are not passed to the agent".to_owned())
-        } else if path.starts_with(['/', '\\', '~']) || path.get(1..3).is_some_and(|rest| rest == ":\\") {
+        } else if is_absolute(path) || path.starts_with('~') {
             ("is an absolute path", format!("references are resolved inside {base}"))
         } else if leaves_folder(path) {
             ("points outside its folder", format!("references are resolved inside {base} only"))

@@ -14,9 +14,9 @@ use super::mentions::{has_word, mentioned, shared_texts, shown_texts};
 use super::path::DocPath;
 use super::report::{DiagnosticReport, DraftDiagnostic, shown};
 use super::source::Workflow;
-use crate::condition::{ValueScope, folded, holds};
+use crate::condition::{ValueScope, comparable_text, holds};
 use crate::interpret::VISITS_MAX;
-use crate::render::template::{Token, tokens};
+use crate::render::template::{TemplatePart, parts};
 use crate::routing;
 
 /// Where each step and loop is in the document.
@@ -94,7 +94,7 @@ fn contradict<'e>(all: impl Iterator<Item = &'e Expr>) -> bool {
                 return true;
             }
             Expr::Equals { var, value: Value::String(text) } => {
-                let text = folded(text);
+                let text = comparable_text(text);
                 if excluded.contains(&(var.as_str(), text.clone())) {
                     return true;
                 }
@@ -137,7 +137,7 @@ fn excludes(part: &Expr) -> Option<(&str, String)> {
         return None;
     };
     match value {
-        Value::String(text) => Some((var, folded(text))),
+        Value::String(text) => Some((var, comparable_text(text))),
         Value::Bool(_) | Value::Number(_) => Some((var, value.to_string())),
         Value::Null | Value::Array(_) | Value::Object(_) => None,
     }
@@ -226,13 +226,13 @@ pub(super) fn variables(
     let mut wanted: Vec<(&CompiledStep, &str, &str)> = Vec::new();
     for step in steps {
         for (field, text) in shown_texts(step).filter(|(_, text)| text.contains("{{")) {
-            for token in tokens(text) {
-                match token {
-                    Token::Text(plain) => unclosed(step, field, plain, paths, report),
-                    Token::Variable { path } => {
+            for part in parts(text) {
+                match part {
+                    TemplatePart::Text(plain) => unclosed(step, field, plain, paths, report),
+                    TemplatePart::Variable { path } => {
                         wanted.push((step, field, path.split('.').next().unwrap_or(path)));
                     }
-                    Token::Other { source } => not_a_variable(step, field, source, paths, report),
+                    TemplatePart::Other { source } => not_a_variable(step, field, source, paths, report),
                 }
             }
         }

@@ -7,8 +7,8 @@ use workrail_model::assessment::ConsequenceEffect;
 use workrail_model::compiled::{CompiledLoop, CompiledStep, Delegation, LoopControl, PromptBlocks, StepKind};
 
 use super::source::Workflow;
-use crate::condition::folded;
-use crate::render::template::{Token, tokens};
+use crate::condition::comparable_text;
+use crate::render::template::{TemplatePart, parts};
 
 /// The texts of a step in which variables are filled, each with its field.
 pub(super) fn shown_texts(step: &CompiledStep) -> impl Iterator<Item = (&'static str, &str)> {
@@ -59,7 +59,7 @@ pub(super) struct Mentions<'a> {
     texts: Vec<&'a str>,
     key_like: OnceCell<BTreeSet<&'a str>>,
     /// Every text, normalised as for comparison.
-    folded: OnceCell<String>,
+    lower_case: OnceCell<String>,
 }
 
 impl<'a> Mentions<'a> {
@@ -80,7 +80,7 @@ impl<'a> Mentions<'a> {
 
     /// Whether any text contains the value.
     pub(super) fn announce(&self, value: &str) -> bool {
-        self.folded.get_or_init(|| self.texts.join("\n").to_lowercase()).contains(&folded(value))
+        self.lower_case.get_or_init(|| self.texts.join("\n").to_lowercase()).contains(&comparable_text(value))
     }
 }
 
@@ -105,7 +105,7 @@ pub(super) fn mentioned<'a>(
     for text in &texts {
         found.extend(prose_words(text).filter(|word| sought.contains(word)));
     }
-    Mentions { found, texts, key_like: OnceCell::new(), folded: OnceCell::new() }
+    Mentions { found, texts, key_like: OnceCell::new(), lower_case: OnceCell::new() }
 }
 
 /// Every text that could tell an agent about a key or a value.
@@ -133,9 +133,9 @@ fn all_texts<'a>(source: &'a Workflow, steps: &'a [CompiledStep]) -> Vec<&'a str
 /// The words of a text without the variables in it.
 fn prose_words(text: &str) -> impl Iterator<Item = &str> {
     let (plain, mixed) = if text.contains("{{") { ("", text) } else { (text, "") };
-    let around = tokens(mixed).filter_map(|token| match token {
-        Token::Text(plain) | Token::Other { source: plain } => Some(plain),
-        Token::Variable { .. } => None,
+    let around = parts(mixed).filter_map(|part| match part {
+        TemplatePart::Text(plain) | TemplatePart::Other { source: plain } => Some(plain),
+        TemplatePart::Variable { .. } => None,
     });
     words(plain).chain(around.flat_map(words))
 }

@@ -22,15 +22,16 @@ pub(crate) enum ContractFit {
 
 /// Checks the first artifact of the contract's kind.
 pub(crate) fn check(contract: &CompiledContract, artifacts: &[Value]) -> ContractFit {
-    let Some(artifact) = artifacts.iter().find(|artifact| kind_of(artifact) == contract.artifact_kind) else {
-        let submitted = artifacts.iter().map(|artifact| kind_of(artifact).to_owned()).collect();
+    let found = artifacts.iter().find(|artifact| artifact_kind(artifact) == contract.artifact_kind);
+    let Some(artifact) = found else {
+        let submitted = artifacts.iter().map(|artifact| artifact_kind(artifact).to_owned()).collect();
         return ContractFit::Missing { submitted };
     };
     let issues = issues(&contract.schema, artifact);
     if issues.is_empty() { ContractFit::Valid } else { ContractFit::Invalid { issues } }
 }
 
-pub(crate) fn kind_of(artifact: &Value) -> &str {
+pub(crate) fn artifact_kind(artifact: &Value) -> &str {
     artifact.get("kind").and_then(Value::as_str).unwrap_or("(no kind)")
 }
 

@@ -104,7 +104,7 @@ fn is_spent(facts: &SessionState, node: &NodeState, proof: &PreferenceProof) -> 
 /// An attempt with everything needed to decide it.
 pub(super) struct PreparedAttempt<'a> {
     pub(super) command: Advance<'a>,
-    pub(super) attempt: AttemptId,
+    pub(super) attempt_id: AttemptId,
     pub(super) node: &'a NodeState,
     pub(super) pending: &'a PendingStep,
     pub(super) retried: Vec<AttemptId>,
@@ -123,7 +123,7 @@ pub(super) struct PreparedAttempt<'a> {
 
 impl<'a> PreparedAttempt<'a> {
     fn prepare(command: Advance<'a>) -> Result<Self, DecideError> {
-        let Advance { facts, attempt: OpenAttempt { node: node_id, attempt, sent, .. }, .. } = command;
+        let Advance { facts, attempt: OpenAttempt { node: node_id, attempt_id, sent, .. }, .. } = command;
         let pending = command.snapshot.state().pending_step();
         let step = pending.and_then(|pending| command.workflow.step(&pending.step_id));
         let (sent, adjusted) = fit::fitted(sent, command.workflow, step)?;
@@ -133,7 +133,7 @@ impl<'a> PreparedAttempt<'a> {
         let node = facts.node(node_id).ok_or(DecideError::Invariant("the node is in the log"))?;
         disclose::check_resolutions(facts, node.run_id, &sent.output.artifacts)?;
         let pending = pending.ok_or(DecideError::NothingPending)?;
-        let retried = facts.retry_chain(node_id, attempt);
+        let retried = facts.retry_chain(node_id, attempt_id);
         let context = facts.context_for(node_id, &retried)?.merged(&sent.context)?;
         let delivered = delivered(&command, &sent, node, pending, &retried)?;
         let current = facts.preferences(node_id);
@@ -144,7 +144,7 @@ impl<'a> PreparedAttempt<'a> {
         };
         Ok(Self {
             command,
-            attempt,
+            attempt_id,
             node,
             pending,
             retried,
@@ -192,7 +192,7 @@ impl<'a> PreparedAttempt<'a> {
             None => (PreferenceSource::CommandLine, delta),
         };
         PreferencesChanged {
-            change_id: derive::change_id(self.node.node_id, self.attempt, effective),
+            change_id: derive::change_id(self.node.node_id, self.attempt_id, effective),
             source,
             delta,
             effective,
@@ -210,7 +210,7 @@ impl<'a> PreparedAttempt<'a> {
             facts: self.command.facts,
             scope: self.on_node(),
             node: self.node.node_id,
-            attempt: Some(self.attempt),
+            attempt: Some(self.attempt_id),
         }
     }
 
@@ -222,7 +222,7 @@ impl<'a> PreparedAttempt<'a> {
         let outputs = OutputTarget {
             facts: self.command.facts,
             node: self.node.node_id,
-            attempt: self.attempt,
+            attempt: self.attempt_id,
             retried: &self.retried,
         };
         outputs.push(draft, self.on_node(), &self.delivered.output)
@@ -231,7 +231,7 @@ impl<'a> PreparedAttempt<'a> {
     fn record(&self, outcome: AdvanceOutcome, reply_ref: BlobRef, submitted: Option<Sha256>) -> EventData {
         EventData::AdvanceRecorded(AdvanceRecorded {
             submitted,
-            attempt_id: self.attempt,
+            attempt_id: self.attempt_id,
             intent: AdvanceIntent::AckPending,
             outcome,
             request_digest: Some(self.command.attempt.digest),
@@ -260,7 +260,7 @@ impl<'a> PreparedAttempt<'a> {
         let stored = Attachment::blob(body.to_canonical()?);
         let mut draft = self.draft();
         self.push_outputs(&mut draft)?;
-        let (node, attempt) = (self.node.node_id, self.attempt);
+        let (node, attempt) = (self.node.node_id, self.attempt_id);
         let asks = blockers.blockers().iter().any(|blocker| blocker.code == BlockerCode::UserOnlyDependency);
         let submitted = if asks { Some(retry::delivered_digest(&self.delivered)?) } else { None };
         let record = self.record(AdvanceOutcome::Blocked { blockers }, stored.blob_ref(), submitted);
@@ -281,7 +281,7 @@ impl<'a> PreparedAttempt<'a> {
             None => self.effective_delta()?,
         };
         Ok(EventData::ContextSet(ContextSet {
-            context_id: derive::context_id(self.node.node_id, self.attempt),
+            context_id: derive::context_id(self.node.node_id, self.attempt_id),
             context,
             source: ContextSource::AgentDelta,
             node_id,
@@ -314,7 +314,7 @@ impl<'a> PreparedAttempt<'a> {
         check: &OutputCheck,
     ) -> Result<Decided, DecideError> {
         let PreparedAttempt { command, node, .. } = self;
-        let child = derive::node_id(command.facts.session_id(), node.run_id, node.node_id, self.attempt);
+        let child = derive::node_id(command.facts.session_id(), node.run_id, node.node_id, self.attempt_id);
         let gaps = self.gaps(&self.pending.step_id, &selection, &waived, check);
         let extras = self.step_extras(&selection.state, &gaps, check);
         let body = self.reply(&selection.state, ReplyMoment::Advanced, extras)?;
@@ -350,11 +350,11 @@ impl<'a> PreparedAttempt<'a> {
         if self.context != command.facts.context_at(node.node_id)? {
             draft.push(Scope::Run(node.run_id), self.context_set(child, None)?);
         }
-        check_events::push(&mut draft, self.on_node(), node.node_id, self.attempt, check);
+        check_events::push(&mut draft, self.on_node(), node.node_id, self.attempt_id, check);
         for gap in gaps {
             draft.push_once(self.on_node(), EventData::GapRecorded(gap));
         }
-        let trace_id = derive::trace_id(node.node_id, self.attempt);
+        let trace_id = derive::trace_id(node.node_id, self.attempt_id);
         let entries = disclose::fork_entry(self.cause()).into_iter().chain(selection.trace).collect();
         if let Some(trace) = DecisionTraceAppended::bounded(trace_id, entries) {
             draft.push(self.on_node(), EventData::DecisionTraceAppended(trace));
@@ -373,7 +373,7 @@ impl<'a> PreparedAttempt<'a> {
             Some(attempt) => derive::next_attempt(attempt, self.node.node_id),
             None => derive::root_attempt(self.node.node_id),
         };
-        let first_try = self.retried.last().copied().unwrap_or(self.attempt);
+        let first_try = self.retried.last().copied().unwrap_or(self.attempt_id);
         if first_try == original { EdgeCauseKind::NonTipAdvance } else { EdgeCauseKind::IntentionalFork }
     }
 }

@@ -21,7 +21,7 @@ pub enum AttemptState<'a> {
 #[derive(Clone, Copy, Debug)]
 pub struct OpenAttempt<'a> {
     pub(super) node: NodeId,
-    pub(super) attempt: AttemptId,
+    pub(super) attempt_id: AttemptId,
     pub(super) sent: &'a Submission,
     pub(super) digest: Sha256,
 }
@@ -30,12 +30,12 @@ impl<'a> AttemptState<'a> {
     pub fn find(
         facts: &SessionState,
         node: NodeId,
-        attempt: AttemptId,
+        attempt_id: AttemptId,
         sent: &'a Submission,
     ) -> Result<Self, CanonicalError> {
         let digest = sent.digest()?;
-        Ok(match facts.advance(node, attempt) {
-            None => Self::Open(OpenAttempt { node, attempt, sent, digest }),
+        Ok(match facts.advance(node, attempt_id) {
+            None => Self::Open(OpenAttempt { node, attempt_id, sent, digest }),
             Some(record) => {
                 let input_differs = record.request_digest.is_some_and(|recorded| recorded != digest);
                 Self::Recorded { record: record.clone(), input_differs }

@@ -14,7 +14,7 @@ use crate::interpret::OutputCheck;
 use crate::reason::gap_closer;
 use crate::reply;
 use crate::reply::children::finished_inside;
-use crate::reply::recovery::{Audience, Recovering};
+use crate::reply::recovery::{Audience, RecoveryInput};
 use crate::reply::{LongText, OpenGap, ReplyInput, ReplyMoment, StepExtras};
 
 impl PreparedAttempt<'_> {
@@ -71,7 +71,7 @@ impl PreparedAttempt<'_> {
             children: self.children(),
             step_context: disclose::step_context(check),
             branches: if forks { self.other_branches(node) } else { Vec::new() },
-            downstream: forks.then(|| self.recovering().downstream(node)).flatten(),
+            downstream: forks.then(|| self.recovery_input().downstream(node)).flatten(),
             return_to: disclose::return_to(facts, self.node.run_id, state),
             ..StepExtras::default()
         }
@@ -113,12 +113,13 @@ impl PreparedAttempt<'_> {
 
     /// The branches that exist besides the one that this advance makes, which is the one worked on last.
     fn other_branches(&self, node: NodeId) -> Vec<Branch> {
-        let branches = self.recovering().branches(node).into_iter();
+        let branches = self.recovery_input().branches(node).into_iter();
         branches.map(|branch| Branch { preferred: false, ..branch }).collect()
     }
 
-    fn recovering(&self) -> Recovering<'_> {
+    fn recovery_input(&self) -> RecoveryInput<'_> {
         let Advance { facts, workflow, content, .. } = self.command;
-        Recovering { facts, workflow, context: &self.context, snapshots: content, audience: Audience::Agent }
+        let (context, audience) = (&self.context, Audience::RunAgent);
+        RecoveryInput { facts, workflow, context, snapshots: content, audience }
     }
 }

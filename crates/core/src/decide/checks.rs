@@ -231,7 +231,11 @@ impl PreparedAttempt<'_> {
         });
         let changed = self.checks().filter(|run| run.outcome.has_changed_tree()).map(|run| Warning {
             code: WarningCode::CheckChangedTree,
-            message: format!("Files in the repository changed while check `{}` ran.", run.name),
+            message: format!(
+                "Files in the repository changed while check `{}` ran, so its result may not apply to the files as they \
+                 are now.",
+                run.name
+            ),
         });
         not_run.chain(changed).collect()
     }

@@ -23,7 +23,7 @@ use workrail_model::text::{BoundedText, truncate_with_marker};
 
 use super::DecideError;
 use crate::builtins;
-use crate::contract::kind_of;
+use crate::contract::artifact_kind;
 use crate::derive;
 use crate::interpret::{AcceptedAssessment, Finding, OutputCheck, decided_since};
 use crate::label::RunLabel;
@@ -104,7 +104,8 @@ pub(super) fn warnings(policy: RiskPolicy, gaps: &[GapRecorded]) -> Vec<Warning>
             | Reason::ContractViolation(_)
             | Reason::CapabilityMissing(_)
             | Reason::Unexpected(_) => {
-                (WarningCode::GapRecorded, format!("Skipped and recorded as a gap: {}", gap.summary.as_str()))
+                let message = format!("Recorded as a gap, and the run continued. {}", gap.summary.as_str());
+                (WarningCode::GapRecorded, message)
             }
         };
         Some(Warning { code, message })
@@ -245,7 +246,7 @@ fn open_ids(facts: &SessionState, run: RunId) -> Vec<String> {
 
 /// Whether an artifact claims to close a gap but names no open one.
 pub(super) fn names_no_open_gap(facts: &SessionState, run: RunId, artifact: &Value) -> bool {
-    kind_of(artifact) == GAP_RESOLUTION && named_gap(facts, run, artifact).is_none()
+    artifact_kind(artifact) == GAP_RESOLUTION && named_gap(facts, run, artifact).is_none()
 }
 
 /// What is wrong with artifacts that close a gap which is not open.
@@ -279,7 +280,7 @@ pub(super) fn unknown_gaps(
 
 /// The open gap in this run that the artifact claims to close.
 fn named_gap<'a>(facts: &'a SessionState, run: RunId, artifact: &Value) -> Option<&'a GapState> {
-    if kind_of(artifact) != GAP_RESOLUTION {
+    if artifact_kind(artifact) != GAP_RESOLUTION {
         return None;
     }
     let id = GapId::parse(artifact.get("gapId")?.as_str()?).ok()?;
@@ -320,7 +321,7 @@ pub(super) fn resolution(gap: &GapState, node: NodeId, attempt: AttemptId, summa
 pub(super) fn unknown_kinds(artifacts: &[Value]) -> Vec<Warning> {
     let known: Vec<&str> =
         builtins::contracts().iter().map(|contract| contract.artifact_kind).chain([GAP_RESOLUTION]).collect();
-    let kinds: BTreeSet<&str> = artifacts.iter().map(kind_of).collect();
+    let kinds: BTreeSet<&str> = artifacts.iter().map(artifact_kind).collect();
     let unknown = kinds
         .into_iter()
         .filter(|kind| kind.starts_with("wr.") && !known.contains(kind))

@@ -10,7 +10,7 @@ use workrail_model::submission::Submission;
 use workrail_model::text::truncate_with_marker;
 
 use super::DecideError;
-use crate::contract::kind_of;
+use crate::contract;
 use crate::routing;
 use crate::secrets::is_secret;
 
@@ -40,9 +40,8 @@ pub(super) fn fitted(
     let owed = step.and_then(|step| workflow.contract(&step.output.as_ref()?.contract_ref));
     if let Some(CompiledContract { artifact_kind, schema, .. }) = owed {
         let mut adjusted = Adjusted::default();
-        for artifact in
-            fitted.output.artifacts.iter_mut().filter(|artifact| kind_of(artifact) == artifact_kind)
-        {
+        let is_owed = |artifact: &&mut Value| contract::artifact_kind(artifact) == artifact_kind;
+        for artifact in fitted.output.artifacts.iter_mut().filter(is_owed) {
             fit_fields(artifact, schema, artifact_kind, &mut adjusted);
         }
         warnings.extend(adjusted.into_warnings());

@@ -17,7 +17,7 @@ use super::advance::{Advance, PreparedAttempt};
 use super::disclose;
 use crate::builtins::LOOP_CONTROL_KIND;
 use crate::claims::{self, Contradiction, KnownFact};
-use crate::contract::{self, kind_of};
+use crate::contract::{self, artifact_kind};
 use crate::interpret::{Finding, OutputCheck, StepSelection};
 use crate::project::GapState;
 use crate::reason::{GapCloser, disposition, gap_closer};
@@ -103,7 +103,7 @@ impl PreparedAttempt<'_> {
         contradictions: &[Contradiction],
     ) -> Vec<GapRecorded> {
         let (facts, run) = (self.command.facts, self.node.run_id);
-        let (node, attempt) = (self.node.node_id, self.attempt);
+        let (node, attempt) = (self.node.node_id, self.attempt_id);
         let mut resolved = disclose::resolutions(facts, run, node, attempt, &self.delivered.output.artifacts);
         let waived = waived.iter().map(|finding| cause(self.pending, &finding.blocker));
         let contradicted = contradictions.iter().map(|contradiction| self.contradiction_cause(contradiction));
@@ -148,7 +148,7 @@ impl PreparedAttempt<'_> {
         contract.filter(|contract| !owes && contract.artifact_kind != LOOP_CONTROL_KIND).is_some_and(
             |contract| {
                 let sent = self.sent.output.artifacts.iter();
-                let own = sent.filter(|artifact| kind_of(artifact) == contract.artifact_kind);
+                let own = sent.filter(|artifact| artifact_kind(artifact) == contract.artifact_kind);
                 own.map(|artifact| contract::issues(&contract.schema, artifact))
                     .any(|issues| issues.is_empty())
             },
@@ -193,7 +193,7 @@ impl PreparedAttempt<'_> {
 
     pub(super) fn gap(&self, reason: Reason, cause: &str, summary: &str) -> GapRecorded {
         GapRecorded {
-            gap_id: derive::gap_id(self.node.node_id, self.attempt, reason, cause),
+            gap_id: derive::gap_id(self.node.node_id, self.attempt_id, reason, cause),
             severity: disposition(reason, self.preferences.autonomy).gap().unwrap_or(Severity::Critical),
             reason,
             summary: BoundedText::clip(summary),

@@ -203,8 +203,8 @@ impl PreparedAttempt<'_> {
                     scope.key
                 ),
                 format!(
-                    "If the task needs these changes, send `context.{}` again with them added, and say why in the notes. \
-                     Otherwise, undo {EDITS_TO_UNDO}",
+                    "If the task needs these changes, add `\"context\":{{\"{}\":[<the whole list, with these files \
+                     added>]}}` to the call below, and say why in the notes. Otherwise, undo {EDITS_TO_UNDO}",
                     scope.key
                 ),
             ),

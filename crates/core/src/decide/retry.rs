@@ -10,7 +10,7 @@ use workrail_model::limits::NOTES_BYTES_MAX;
 use workrail_model::submission::{StepOutput, Submission};
 
 use super::DecideError;
-use crate::contract::kind_of;
+use crate::contract::artifact_kind;
 use crate::interpret::{CRITERIA_REF, says_nothing};
 use crate::project::{AdvanceRecord, SessionState};
 
@@ -106,8 +106,8 @@ fn takes_place_of(new: &Value, old: &Value) -> bool {
         (Some(old), Some(new)) => old == new,
         (Some(_) | None, None) | (None, Some(_)) => true,
     };
-    let is_one_of_a_kind = kind_of(new).starts_with("wr.") && ABOUT.iter().all(agrees);
-    kind_of(old) == kind_of(new) && (is_one_of_a_kind || old == new)
+    let is_one_of_a_kind = artifact_kind(new).starts_with("wr.") && ABOUT.iter().all(agrees);
+    artifact_kind(old) == artifact_kind(new) && (is_one_of_a_kind || old == new)
 }
 
 /// Identifies what an attempt delivers, in whatever order and over however many attempts it was sent.

@@ -16,7 +16,7 @@ use workrail_model::reply::NextCall;
 use workrail_model::tool::{ToolName, ToolSet};
 
 use super::list::{GOAL_WANTED, legacy_text};
-use super::{counted, kind_of, one_line, outline, staleness, tags, within};
+use super::{counted, one_line, outline, staleness, tags, within, workflow_kind};
 use crate::agent_site::RunRights;
 use crate::compile::{Code, DiagnosticSeverity, Diagnostics};
 
@@ -52,7 +52,7 @@ pub fn inspect(input: Inspected<'_>, mode: InspectMode) -> WorkflowInspection {
         text: String::new(),
         mode,
         workflow_id: workflow.workflow_id.clone(),
-        kind: kind_of(&workflow.workflow_id, input.reference),
+        kind: workflow_kind(&workflow.workflow_id, input.reference),
         id_status: IdStatus::of(&workflow.workflow_id),
         canonical_id: input.asked.map(|_| workflow.workflow_id.to_string()),
         suggested_id: input.suggested,

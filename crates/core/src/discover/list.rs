@@ -14,7 +14,7 @@ use workrail_model::name::WorkflowId;
 use workrail_model::reply::NextCall;
 use workrail_model::tool::{ToolName, ToolSet};
 
-use super::{counted, kind_of, one_line, staleness, tags, within};
+use super::{counted, one_line, staleness, tags, within, workflow_kind};
 use crate::agent_site::RunRights;
 use crate::compile::{FileOrigin, suggested_id};
 use crate::search;
@@ -31,7 +31,7 @@ const GROUPS_MAX: usize = 40;
 
 /// What a listing needs to know about a workflow; small, so that it can be kept for every file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Summary {
+pub struct WorkflowSummary {
     pub id: WorkflowId,
     pub kind: WorkflowKind,
     pub source_kind: Precedence,
@@ -49,7 +49,7 @@ pub struct Summary {
     stems: BTreeSet<String>,
 }
 
-impl Summary {
+impl WorkflowSummary {
     pub fn new(
         workflow: &CompiledWorkflow,
         hash: WorkflowHash,
@@ -62,7 +62,7 @@ impl Summary {
             [workflow.workflow_id.as_str(), &workflow.name, &workflow.description, &tags.join(" ")].join(" ");
         Self {
             id: workflow.workflow_id.clone(),
-            kind: kind_of(&workflow.workflow_id, reference),
+            kind: workflow_kind(&workflow.workflow_id, reference),
             source_kind,
             source,
             hash,
@@ -72,7 +72,7 @@ impl Summary {
             tags,
             staleness: staleness(workflow, source_kind),
             stems: search::stems(&text),
-            words: search::tokens(&text),
+            words: search::word_set(&text),
         }
     }
 
@@ -111,7 +111,7 @@ impl Filter {
         self.tags.is_empty() && self.query.as_deref().is_none_or(|query| query.trim().is_empty())
     }
 
-    fn admits_tags(&self, summary: &Summary) -> bool {
+    fn admits_tags(&self, summary: &WorkflowSummary) -> bool {
         self.tags.iter().all(|wanted| summary.tags.contains(&wanted.trim().to_lowercase()))
     }
 }
@@ -119,7 +119,7 @@ impl Filter {
 /// The whole answer. The order of the workflows and files does not matter; `is_taken` knows every id that
 /// a file has, usable or not.
 pub fn list(
-    summaries: &[&Summary],
+    summaries: &[&WorkflowSummary],
     mut unusable: Vec<UnusableFile>,
     filter: &Filter,
     (tools, rights): (ToolSet, RunRights),
@@ -130,46 +130,15 @@ pub fn list(
     let warnings: Vec<DiscoveryWarning> = workflows.iter().filter_map(legacy_warning).collect();
     unusable.sort_by(|a, b| (a.source_kind, &a.file).cmp(&(b.source_kind, &b.file)));
 
-    let lines: Vec<String> = workflows.iter().map(line).collect();
-    let head = head(&matched, how, summaries.len(), filter);
-    let after = after(&workflows, &unusable);
-    // With one workflow the text names the very call that `nextCall` holds (G72).
-    let (start, id) = match workflows.as_slice() {
-        [only] if how == Matching::Exact => ("Start it", only.workflow_id.as_str()),
-        _ => ("Start one", "ID"),
+    let parts = ListParts {
+        head: head(&matched, how, summaries.len(), filter),
+        lines: workflows.iter().map(line).collect(),
+        after: after(&workflows, &unusable),
+        foot: foot(&workflows, how, (tools, rights)),
     };
-    let inspect = [("workflowId", Value::from(id)), ("mode", json!(InspectMode::Preview))];
-    let preview = format!("{}.\n", NextCall::new(ToolName::InspectWorkflow, inspect).in_a_line());
-    let foot = match (rights.why_no_start(), tools.offers(ToolName::StartWorkflow)) {
-        (Some(why), _) => format!("{why} See what it does: {preview}"),
-        (None, true) => format!(
-            "{start}: {}. {GOAL_WANTED} See what it does first: {preview}",
-            start_call(id).in_a_line()
-        ),
-        (None, false) => format!("See what it does: {preview}"),
-    };
-    let body: usize = lines.iter().map(|line| line.len() + 1).sum();
-    let is_grouped = head.len() + body + after.len() + foot.len() + 2 > DISCOVERY_TEXT_BYTES_MAX;
+    let is_grouped = parts.are_too_long();
     let groups = if is_grouped { groups(&matched) } else { Vec::new() };
-
-    let mut text = head;
-    text.push('\n');
-    if is_grouped {
-        text.push_str("Too many to list, so they are counted; name one of these to see them:\n");
-        let lines: Vec<String> = groups.iter().map(group_line).collect();
-        let max = DISCOVERY_TEXT_BYTES_MAX.saturating_sub(text.len() + after.len() + foot.len() + 100);
-        text.push_str(&within(&lines, max, |left| format!("- and {left} smaller groups")));
-    } else {
-        for line in &lines {
-            text.push_str(line);
-            text.push('\n');
-        }
-    }
-    text.push_str(&after);
-    if !matched.is_empty() {
-        text.push('\n');
-        text.push_str(&foot);
-    }
+    let text = if is_grouped { parts.counted(&groups) } else { parts.listed() };
     let next_call = next_call(&workflows, how, &groups, filter, tools)
         .filter(|call| call.tool != ToolName::StartWorkflow || rights == RunRights::Work);
     let unusable_left_out = unusable.len().saturating_sub(LISTED_PROBLEMS_MAX);
@@ -188,9 +157,65 @@ pub fn list(
     }
 }
 
+/// What the text of a listing consists of.
+struct ListParts {
+    head: String,
+    /// One for each workflow.
+    lines: Vec<String>,
+    after: String,
+    foot: String,
+}
+
+impl ListParts {
+    fn are_too_long(&self) -> bool {
+        let lines: usize = self.lines.iter().map(|line| line.len() + 1).sum();
+        self.head.len() + lines + self.after.len() + self.foot.len() + 2 > DISCOVERY_TEXT_BYTES_MAX
+    }
+
+    fn listed(&self) -> String {
+        let lines: String = self.lines.iter().flat_map(|line| [line.as_str(), "\n"]).collect();
+        self.around(&lines)
+    }
+
+    fn counted(&self, groups: &[WorkflowGroup]) -> String {
+        let intro = "Too many to list, so they are counted; name one of these to see them:\n";
+        let others = self.head.len() + 1 + intro.len() + self.after.len() + self.foot.len();
+        let max = DISCOVERY_TEXT_BYTES_MAX.saturating_sub(others + 100);
+        let lines: Vec<String> = groups.iter().map(group_line).collect();
+        let counts = within(&lines, max, |left| format!("- and {left} smaller groups"));
+        self.around(&format!("{intro}{counts}"))
+    }
+
+    fn around(&self, body: &str) -> String {
+        let Self { head, lines, after, foot } = self;
+        // Without a workflow there is nothing to start or to look at.
+        let foot = if lines.is_empty() { String::new() } else { format!("\n{foot}") };
+        format!("{head}\n{body}{after}{foot}")
+    }
+}
+
+/// The calls that start a listed workflow and show what it does.
+fn foot(workflows: &[ListedWorkflow], how: Matching, (tools, rights): (ToolSet, RunRights)) -> String {
+    // With one workflow the text names the very call that `nextCall` holds (G72).
+    let (start, id) = match workflows {
+        [only] if how == Matching::Exact => ("Start it", only.workflow_id.as_str()),
+        _ => ("Start one", "ID"),
+    };
+    let inspect = [("workflowId", Value::from(id)), ("mode", json!(InspectMode::Preview))];
+    let preview = format!("{}.\n", NextCall::new(ToolName::InspectWorkflow, inspect).in_a_line());
+    match (rights.why_no_start(), tools.offers(ToolName::StartWorkflow)) {
+        (Some(why), _) => format!("{why} See what it does: {preview}"),
+        (None, true) => format!(
+            "{start}: {}. {GOAL_WANTED} See what it does first: {preview}",
+            start_call(id).in_a_line()
+        ),
+        (None, false) => format!("See what it does: {preview}"),
+    }
+}
+
 /// All workflows that match the filter, in listing order.
 pub fn matching(
-    summaries: &[&Summary],
+    summaries: &[&WorkflowSummary],
     filter: &Filter,
     is_taken: impl Fn(&str) -> bool,
 ) -> Vec<ListedWorkflow> {
@@ -210,21 +235,21 @@ enum Matching {
 }
 
 struct WorkflowMatches<'s> {
-    of: Vec<&'s Summary>,
+    of: Vec<&'s WorkflowSummary>,
     how: Matching,
 }
 
-fn matched<'s>(summaries: &[&'s Summary], filter: &Filter) -> WorkflowMatches<'s> {
+fn matched<'s>(summaries: &[&'s WorkflowSummary], filter: &Filter) -> WorkflowMatches<'s> {
     let query = filter.query.as_deref().unwrap_or_default();
-    let words = search::tokens(query);
+    let words = search::word_set(query);
     // A query in another script has no words to compare, and must not match everything.
     if words.is_empty() && !query.trim().is_empty() {
         return WorkflowMatches { of: Vec::new(), how: Matching::Exact };
     }
-    let tagged: Vec<&Summary> =
+    let tagged: Vec<&WorkflowSummary> =
         summaries.iter().copied().filter(|summary| filter.admits_tags(summary)).collect();
     let exact = tagged.iter().copied().filter(|summary| search::matches(&summary.words, &words));
-    let mut of: Vec<&Summary> = exact.collect();
+    let mut of: Vec<&WorkflowSummary> = exact.collect();
     let how = if of.is_empty() { Matching::Nearest } else { Matching::Exact };
     if how == Matching::Nearest {
         of = nearest(&tagged, query);
@@ -235,11 +260,11 @@ fn matched<'s>(summaries: &[&'s Summary], filter: &Filter) -> WorkflowMatches<'s
 
 /// If not every word is found as written: the workflows that share most of the significant words, regardless of
 /// endings (`docs` finds documentation, `shape an idea` finds shaping).
-fn nearest<'s>(summaries: &[&'s Summary], query: &str) -> Vec<&'s Summary> {
+fn nearest<'s>(summaries: &[&'s WorkflowSummary], query: &str) -> Vec<&'s WorkflowSummary> {
     let words = search::query_words(query);
     // A single word may be an abbreviation; among others it would match anything that begins alike.
     let is_short_form = words.len() == 1;
-    let shared = |summary: &Summary| {
+    let shared = |summary: &WorkflowSummary| {
         let has = |stem: &String| {
             summary.stems.contains(stem)
                 || is_short_form && search::matches(&summary.words, &BTreeSet::from([stem.clone()]))
@@ -250,7 +275,7 @@ fn nearest<'s>(summaries: &[&'s Summary], query: &str) -> Vec<&'s Summary> {
     summaries.iter().copied().filter(|summary| most > 0 && shared(summary) == most).collect()
 }
 
-fn listed(summary: &Summary, is_taken: impl Fn(&str) -> bool) -> ListedWorkflow {
+fn listed(summary: &WorkflowSummary, is_taken: impl Fn(&str) -> bool) -> ListedWorkflow {
     ListedWorkflow {
         workflow_id: summary.id.clone(),
         kind: summary.kind,
@@ -279,7 +304,7 @@ fn legacy_warning(workflow: &ListedWorkflow) -> Option<DiscoveryWarning> {
     })
 }
 
-fn head(matched: &[&Summary], how: Matching, total: usize, filter: &Filter) -> String {
+fn head(matched: &[&WorkflowSummary], how: Matching, total: usize, filter: &Filter) -> String {
     if matched.is_empty() {
         return if total == 0 {
             "No workflow can be started. Put workflow files into `workflows/` of the workspace or into \
@@ -367,7 +392,7 @@ fn unusable_line(file: &UnusableFile) -> String {
 }
 
 /// Counts by tag, or by namespace if there is none; the largest first.
-fn groups(matched: &[&Summary]) -> Vec<WorkflowGroup> {
+fn groups(matched: &[&WorkflowSummary]) -> Vec<WorkflowGroup> {
     let mut counts: BTreeMap<(NarrowBy, &str), usize> = BTreeMap::new();
     for summary in matched {
         if summary.tags.is_empty() {

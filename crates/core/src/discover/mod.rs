@@ -11,11 +11,11 @@ mod select;
 pub use alias::older_names;
 pub use copy::with_id;
 pub use inspect::{Inspected, inspect};
-pub use list::{Filter, Summary, list, matching};
+pub use list::{Filter, WorkflowSummary, list, matching};
 pub use outline::{condition_text, plan};
 pub(crate) use outline::{confirmation_text, repeats_text};
 pub use provenance::{LineOrigin, PromptLine, prompt_lines};
-pub use select::{Choice, IdClaim, OwnerSelection, kind_of, select};
+pub use select::{Choice, IdClaim, OwnerSelection, select, workflow_kind};
 
 use workrail_model::compiled::{CompiledWorkflow, MetricsProfile};
 use workrail_model::discovery::{Precedence, Staleness};

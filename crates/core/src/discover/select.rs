@@ -101,7 +101,7 @@ pub fn select(claims: &[IdClaim]) -> OwnerSelection {
 }
 
 /// Routines are in a folder of that name, or say so in their id.
-pub fn kind_of(id: &WorkflowId, reference: &str) -> WorkflowKind {
+pub fn workflow_kind(id: &WorkflowId, reference: &str) -> WorkflowKind {
     let name = id.as_str().split_once('.').map_or(id.as_str(), |(_, name)| name);
     let mut folders = reference.split('/').rev().skip(1);
     if folders.any(|folder| folder == "routines")
@@ -227,6 +227,6 @@ mod tests {
     #[test_case("routine-x", "x.json", WorkflowKind::Routine)]
     #[test_case("routine.x", "x.json", WorkflowKind::Workflow)]
     fn kinds(id: &str, reference: &str, expected: WorkflowKind) {
-        assert_eq!(kind_of(&WorkflowId::parse(id).unwrap(), reference), expected);
+        assert_eq!(workflow_kind(&WorkflowId::parse(id).unwrap(), reference), expected);
     }
 }

@@ -15,8 +15,8 @@ use workrail_model::tool::ToolName;
 
 pub use observed::observed;
 pub use refuse::refused_command;
-pub use rules::{Hold, PendingFor, PersonWait, RunPosition, hold, pending_for, refused_edit};
-pub use words::{PendingWork, edit_denied, given_back, held, unfinished_here};
+pub use rules::{PendingFor, PersonWait, RunPosition, TurnDecision, hold, pending_for, refused_edit};
+pub use words::{PendingWork, edit_denied, hold_reason, pending_step_text, unfinished_here};
 
 /// Something that happened in a host.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use workrail_model::evidence::{Evidence, PathList};
 use workrail_model::text::BoundedText;
 
-use super::{HookEventKind, ToolUse};
+use super::{HookEventKind, ToolUse, refused_command};
 
 /// The evidence in an event; `None` if it proves nothing about work.
 pub fn observed(kind: &HookEventKind) -> Option<Evidence> {
@@ -19,7 +19,7 @@ pub fn observed(kind: &HookEventKind) -> Option<Evidence> {
         }
         // The start of a command matters only if it was refused.
         HookEventKind::ToolStarts(ToolUse::Shell { command }) => {
-            Some(Evidence::CommandRefused { command: BoundedText::clip(command) })
+            refused_command(command).map(|_| Evidence::CommandRefused { command: BoundedText::clip(command) })
         }
         HookEventKind::SubagentStarts { kind } => {
             let agent = if kind.is_empty() { "subagent" } else { kind };
@@ -31,5 +31,22 @@ pub fn observed(kind: &HookEventKind) -> Option<Evidence> {
         | HookEventKind::TurnBegins
         | HookEventKind::HistoryShrinks
         | HookEventKind::TurnEnds(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Broke: the start of every command counted as its refusal, and only the one caller kept it right.
+    #[test]
+    fn only_a_refused_command_is_evidence_when_it_starts() {
+        let started = |command: &str| {
+            observed(&HookEventKind::ToolStarts(ToolUse::Shell { command: command.to_owned() }))
+        };
+        assert_eq!(started("cargo test"), None);
+        let command = "workrail approve amber-falcon";
+        let refused = Evidence::CommandRefused { command: BoundedText::clip(command) };
+        assert_eq!(started(command), Some(refused));
     }
 }

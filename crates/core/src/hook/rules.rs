@@ -36,7 +36,7 @@ pub enum PendingFor {
 
 /// What happens to a turn that ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Hold {
+pub enum TurnDecision {
     Release,
     /// To be recorded before the turn is held: an unrecorded hold could be repeated forever.
     Hold(HeldTurn),
@@ -44,21 +44,21 @@ pub enum Hold {
 
 /// Holds a turn only while a step waits for the agent, only if the run moved since the last hold, and at most twice per
 /// step. If the host says that this turn was held before, but no hold is recorded, it is not held.
-pub fn hold(end: TurnEnd, last: Option<HeldTurn>, run: RunPosition) -> Hold {
+pub fn hold(end: TurnEnd, last: Option<HeldTurn>, run: RunPosition) -> TurnDecision {
     if run.pending != PendingFor::Agent {
-        return Hold::Release;
+        return TurnDecision::Release;
     }
     let times = match (last, end) {
-        (None, TurnEnd::AfterHold) => return Hold::Release,
+        (None, TurnEnd::AfterHold) => return TurnDecision::Release,
         (None, TurnEnd::Free) => 1,
-        (Some(last), _) if last.log_length == run.log_length => return Hold::Release,
+        (Some(last), _) if last.log_length == run.log_length => return TurnDecision::Release,
         (Some(last), _) if last.node_id == run.node => last.times.saturating_add(1),
         (Some(_), _) => 1,
     };
     if times > HOLDS_PER_STEP_MAX {
-        return Hold::Release;
+        return TurnDecision::Release;
     }
-    Hold::Hold(HeldTurn { node_id: run.node, log_length: run.log_length, times })
+    TurnDecision::Hold(HeldTurn { node_id: run.node, log_length: run.log_length, times })
 }
 
 /// Whom the pending step of an open run is for. `waits` says that the newest attempt was refused because a person has

@@ -5,7 +5,7 @@ use workrail_model::event::EventIndex;
 use workrail_model::id::NodeId;
 use workrail_model::tool::ToolName;
 
-use super::{Hold, PendingFor, RunPosition, TurnEnd, hold, tokens_in};
+use super::{PendingFor, RunPosition, TurnDecision, TurnEnd, hold, tokens_in};
 
 fn node(last: char) -> NodeId {
     NodeId::parse(&format!("node_000000000000000{last}")).expect("a node id")
@@ -22,10 +22,10 @@ fn held(position: RunPosition, times: u32) -> HeldTurn {
 #[test]
 fn a_pending_step_holds_the_turn_once_while_nothing_moves() {
     let here = at('1', 10, PendingFor::Agent);
-    let first = Hold::Hold(held(here, 1));
+    let first = TurnDecision::Hold(held(here, 1));
     assert_eq!(hold(TurnEnd::Free, None, here), first);
     for end in [TurnEnd::AfterHold, TurnEnd::Free] {
-        assert_eq!(hold(end, Some(held(here, 1)), here), Hold::Release, "{end:?}");
+        assert_eq!(hold(end, Some(held(here, 1)), here), TurnDecision::Release, "{end:?}");
     }
 }
 
@@ -33,19 +33,19 @@ fn a_pending_step_holds_the_turn_once_while_nothing_moves() {
 fn a_run_that_moved_is_held_again_at_most_twice_per_step() {
     let here = at('1', 10, PendingFor::Agent);
     let refused = at('1', 12, PendingFor::Agent);
-    assert_eq!(hold(TurnEnd::AfterHold, Some(held(here, 1)), refused), Hold::Hold(held(refused, 2)));
+    assert_eq!(hold(TurnEnd::AfterHold, Some(held(here, 1)), refused), TurnDecision::Hold(held(refused, 2)));
     let again = at('1', 14, PendingFor::Agent);
-    assert_eq!(hold(TurnEnd::AfterHold, Some(held(refused, 2)), again), Hold::Release);
+    assert_eq!(hold(TurnEnd::AfterHold, Some(held(refused, 2)), again), TurnDecision::Release);
     let next = at('2', 16, PendingFor::Agent);
-    assert_eq!(hold(TurnEnd::AfterHold, Some(held(again, 2)), next), Hold::Hold(held(next, 1)));
+    assert_eq!(hold(TurnEnd::AfterHold, Some(held(again, 2)), next), TurnDecision::Hold(held(next, 1)));
 }
 
 #[test]
 fn nothing_is_held_for_a_person_a_complete_run_or_an_unrecorded_hold() {
     for pending in [PendingFor::Person, PendingFor::Nobody] {
-        assert_eq!(hold(TurnEnd::Free, None, at('1', 10, pending)), Hold::Release, "{pending:?}");
+        assert_eq!(hold(TurnEnd::Free, None, at('1', 10, pending)), TurnDecision::Release, "{pending:?}");
     }
-    assert_eq!(hold(TurnEnd::AfterHold, None, at('1', 10, PendingFor::Agent)), Hold::Release);
+    assert_eq!(hold(TurnEnd::AfterHold, None, at('1', 10, PendingFor::Agent)), TurnDecision::Release);
 }
 
 #[test]

@@ -27,7 +27,7 @@ impl PendingWork {
 }
 
 /// Why the turn does not end.
-pub fn held(work: &PendingWork) -> String {
+pub fn hold_reason(work: &PendingWork) -> String {
     format!(
         "{} is not complete: its step \"{}\" is pending. To see the step and the call that completes it, call {}. If the \
          user wants to stop here, the turn can end: the run keeps its place.",
@@ -38,7 +38,7 @@ pub fn held(work: &PendingWork) -> String {
 }
 
 /// The step, for a chat that may have lost it; `text` is what the agent was given, if there is room for it.
-pub fn given_back(work: &PendingWork, text: Option<&str>) -> String {
+pub fn pending_step_text(work: &PendingWork, text: Option<&str>) -> String {
     match text {
         Some(text) => format!(
             "This chat works on {}. The history may no longer have the pending step, so here it is as recorded:\n\n{text}",

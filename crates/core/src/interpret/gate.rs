@@ -53,7 +53,13 @@ pub enum AskedConfirmation {
     Approval,
 }
 
-pub(crate) fn condition_holds(workflow: &CompiledWorkflow, id: &ConditionId, scope: &ValueScope<'_>) -> bool {
+/// Whether a condition holds. One that the workflow does not have counts as true, so that a confirmation, a rule or a
+/// text is never silently left out; walking such a workflow fails.
+pub(crate) fn holds_or_is_unknown(
+    workflow: &CompiledWorkflow,
+    id: &ConditionId,
+    scope: &ValueScope<'_>,
+) -> bool {
     workflow.condition(id).is_none_or(|condition| match &condition.test {
         ConditionTest::Context { expr } => holds(expr, scope),
         ConditionTest::LoopControl { .. } => true,
@@ -70,11 +76,11 @@ pub fn asked_confirmation(
     let asked = match &step.confirmation {
         Confirmation::Never => AskedConfirmation::Nothing,
         Confirmation::Always => AskedConfirmation::Confirmation,
-        Confirmation::When { condition_id } if condition_holds(workflow, condition_id, &scope) => {
+        Confirmation::When { condition_id } if holds_or_is_unknown(workflow, condition_id, &scope) => {
             AskedConfirmation::Confirmation
         }
         Confirmation::Gate { gate, when, proof: _ } => {
-            if when.as_ref().is_none_or(|id| condition_holds(workflow, id, &scope)) {
+            if when.as_ref().is_none_or(|id| holds_or_is_unknown(workflow, id, &scope)) {
                 match gate {
                     GateKind::HumanApproval => AskedConfirmation::Approval,
                     GateKind::CoordinatorEval => AskedConfirmation::Confirmation,

@@ -16,7 +16,7 @@ pub use gate::{
     ApprovalState, AskedConfirmation, AskedProof, asked_confirmation, capability_findings, question_key,
     user_findings,
 };
-pub(crate) use gate::{condition_holds, decided_since};
+pub(crate) use gate::{decided_since, holds_or_is_unknown};
 pub use order::OrderError;
 pub use output::CapabilityFact;
 pub(crate) use output::{
@@ -148,7 +148,9 @@ impl InterpretError {
                 Reason::Unexpected(Unexpected::InvariantViolation),
                 BlockerCode::InvariantViolation,
                 at_step,
-                "Ask the workflow's author to lower maxIterations.".to_owned(),
+                "Tell the user: this run keeps its version of the workflow, so a corrected file does not help it. The author \
+                 must lower maxIterations; then start a new run."
+                    .to_owned(),
             ),
             Self::Drift { .. } => return None,
         };
@@ -256,14 +258,14 @@ pub(crate) fn decides_about_own_loop(
 /// be none: then that blocks. What is not a decision is skipped here, because the log does not keep the order of
 /// artifacts, and a retry or a repair must follow the same decision (G27).
 fn decision_of(workflow: &CompiledWorkflow, loop_id: &LoopId, artifacts: &[Value]) -> Option<LoopDecision> {
-    let label = loop_label(workflow, loop_id)?;
+    let names = loop_names(workflow, loop_id)?;
     artifacts.iter().find_map(|artifact| {
         if artifact.get("kind").and_then(Value::as_str) != Some(LOOP_CONTROL_KIND) {
             return None;
         }
         match artifact.get("loopId") {
             None => {}
-            Some(Value::String(named)) if named == loop_id.as_str() || Some(named.as_str()) == label => {}
+            Some(Value::String(named)) if names.include(named) => {}
             Some(_) => return None,
         }
         match artifact.get("decision").and_then(Value::as_str) {
@@ -274,14 +276,31 @@ fn decision_of(workflow: &CompiledWorkflow, loop_id: &LoopId, artifacts: &[Value
     })
 }
 
-/// `Some` if the loop is controlled by an artifact; inside, its other name.
-fn loop_label<'a>(workflow: &'a CompiledWorkflow, loop_id: &LoopId) -> Option<Option<&'a str>> {
+/// What an artifact may call the loop that it controls.
+struct LoopNames<'a> {
+    id: &'a LoopId,
+    label: Option<&'a str>,
+}
+
+impl<'a> LoopNames<'a> {
+    fn include(&self, name: &str) -> bool {
+        name == self.id.as_str() || Some(name) == self.label
+    }
+
+    /// The name that authors use.
+    fn shown(&self) -> &'a str {
+        self.label.unwrap_or(self.id.as_str())
+    }
+}
+
+/// `None` if no artifact controls the loop.
+fn loop_names<'a>(workflow: &'a CompiledWorkflow, loop_id: &'a LoopId) -> Option<LoopNames<'a>> {
     let condition_id = match &workflow.loop_by_id(loop_id)?.control {
         LoopControl::While { condition_id } | LoopControl::Until { condition_id } => condition_id,
         LoopControl::For { .. } | LoopControl::ForEach { .. } => return None,
     };
     match &workflow.condition(condition_id)?.test {
-        ConditionTest::LoopControl { label, .. } => Some(label.as_deref()),
+        ConditionTest::LoopControl { label, .. } => Some(LoopNames { id: loop_id, label: label.as_deref() }),
         ConditionTest::Context { .. } => None,
     }
 }

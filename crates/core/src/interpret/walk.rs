@@ -13,6 +13,7 @@ use super::scope::overlay;
 use super::trace::{ConditionalPart, TraceLog};
 use super::{Finding, InterpretError, LoopInput, SelectionAdvisory, StepSelection, Strictness};
 use crate::condition::{ValueScope, holds};
+use crate::routing;
 
 /// Items examined in one call. Nested loops whose conditions skip everything could otherwise spin for
 /// a billion iterations; a body that does real work returns after one item.
@@ -332,7 +333,8 @@ impl<'a> WorkflowWalk<'a> {
         let len = match self.context.get(items) {
             Some(Value::Array(list)) => {
                 let plain = list.first().is_some_and(|first| !first.is_object());
-                if next == 0 && plain && self.reads_members(looped, item_var) {
+                let members = || routing::members(looped, item_var, &self.workflow.steps);
+                if next == 0 && plain && !members().is_empty() {
                     self.missing(looped, items, LoopInput::Objects)?;
                     0
                 } else {
@@ -346,17 +348,6 @@ impl<'a> WorkflowWalk<'a> {
         };
         let why = format!("{next} of {len} items of `{items}` are done");
         Ok(IterationDecision { continues: (next as usize) < len, why, condition_id: None })
-    }
-
-    /// Whether a prompt in the body reads a member of the item, as in `{{item.name}}`.
-    fn reads_members(&self, looped: &CompiledLoop, item_var: &str) -> bool {
-        let token = format!("{{{{{item_var}.");
-        looped.body.iter().any(|item| match item {
-            PlanItem::Step { step_id } => {
-                self.workflow.step(step_id).is_some_and(|step| step.prompt.contains(&token))
-            }
-            PlanItem::Loop { .. } => false,
-        })
     }
 
     fn missing(

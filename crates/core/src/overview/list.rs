@@ -19,7 +19,7 @@ use crate::project::{RunState, SessionState};
 use crate::render::prompt::title_without_secrets;
 use crate::report::ContentReader;
 
-const TITLE_BYTES_MAX: usize = 120;
+const TITLE_SHOWN_BYTES_MAX: usize = 120;
 
 /// Where a run is, in the order of the list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
@@ -160,7 +160,7 @@ fn row(facts: &SessionState, run: &RunState, content: &dyn ContentReader) -> Run
         let title = title_without_secrets(workflow, pending, &context);
         Some(StepAt {
             step_id: pending.step_id.clone(),
-            title: truncate_with_marker(&title, TITLE_BYTES_MAX).into_owned(),
+            title: truncate_with_marker(&title, TITLE_SHOWN_BYTES_MAX).into_owned(),
             progress: Progress::of(workflow, state, &context)?,
         })
     });

@@ -6,10 +6,10 @@
 mod arrange;
 mod list;
 mod log;
-mod notes;
+mod search;
 
 pub use arrange::{ListLength, ListQuery, RowFilter, SessionsList, arrange};
 pub(crate) use list::stage;
 pub use list::{DamagedRow, RunRow, Stage, StepAt, damaged, rows};
 pub use log::{LogLine, LoggedNodes, line};
-pub use notes::{FoundIn, Hit, SearchWords, hits, order};
+pub use search::{FoundIn, Hit, SearchWords, hits, order};

@@ -37,11 +37,15 @@ fn lines(log: &[u8]) -> impl Iterator<Item = &[u8]> {
 /// Why a key was trusted when it was enrolled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trust {
-    /// None of the owner's keys had ever been enrolled, so the person at the console was trusted.
+    /// None of the owner's keys had ever been enrolled, so the person at the console was trusted. No store whose keys
+    /// were reset says so.
     FirstUse,
-    /// There was no key to ask because the last one had been removed, with its own agreement.
+    /// There was no key to ask because the owner's last one had been removed, with its own agreement. No store whose
+    /// keys were reset says so.
     AfterRemoval,
-    /// There was no key to ask because all keys had been reset at a terminal.
+    /// There was no key to ask, and all keys of the store had been reset at a terminal before: also if this owner's were
+    /// not among them, or were removed later. A reset stays visible (G98), and that of a damaged log may have lost lines,
+    /// so it is unknown who had keys.
     AfterReset,
     /// An enrolled key agreed.
     Agreed,
@@ -175,9 +179,9 @@ impl Passkeys {
         }
         let entry: PasskeyEntry = serde_json::from_value(value).map_err(|error| error.to_string())?;
         if entry.previous != self.last {
-            return Err(
-                "does not follow from the line before it: lines were changed, removed or added".to_owned()
-            );
+            let problem =
+                "it does not follow from the line before it, so lines were changed, removed or added";
+            return Err(problem.to_owned());
         }
         let digest = Sha256::of(line);
         self.change(entry, digest)?;
@@ -259,6 +263,7 @@ impl Passkeys {
                 Ok(Trust::Agreed)
             }
             None if self.has_any_of(owner) => Err("no enrolled key agreed to this change".to_owned()),
+            // For every owner: what a damaged log lost may have been about this one.
             None if !self.resets.is_empty() => Ok(Trust::AfterReset),
             None if !self.enrolments.iter().any(|enrolment| enrolment.owner.as_ref() == owner) => {
                 Ok(Trust::FirstUse)

@@ -58,8 +58,9 @@ impl Statement<'_> {
     /// The challenge that an authenticator signs. It is recomputed from the record, so every part is in the record.
     pub fn challenge(&self, origin: &str, nonce: &Nonce) -> Sha256 {
         let statement = self.to_json();
-        // Values of an event are canonical JSON; anything else has no canonical form and matches nothing.
-        let bytes = value_to_canonical(&statement).unwrap_or_default();
+        // Values of an event are canonical JSON. A statement without a canonical form is never recorded, and its own text
+        // keeps its challenge apart from all others.
+        let bytes = value_to_canonical(&statement).unwrap_or_else(|_| statement.to_string().into_bytes());
         Sha256::of_parts(&[b"workrail/passkey-challenge/1", &bytes, origin.as_bytes(), nonce.bytes()])
     }
 
@@ -90,5 +91,25 @@ impl Statement<'_> {
             Self::Setting { key, value } => json!({ "about": "setting", "key": key, "value": value }),
             Self::Trust { commands } => json!({ "about": "trust", "commands": commands }),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Broke: all statements without a canonical form had the same challenge, so that a signature of one was valid for
+    /// every other.
+    #[test]
+    fn statements_without_a_canonical_form_have_different_challenges() {
+        let nonce = Nonce::new(vec![7; 32]).unwrap();
+        let challenge = |number: u64| {
+            let values = Map::from_iter([("size".to_owned(), json!(number))]);
+            let (run, node) = (RunId::from_bits([1; 10]), NodeId::from_bits([2; 10]));
+            Statement::Answer { run, node, values: &values }.challenge("http://localhost:1", &nonce)
+        };
+        assert!(value_to_canonical(&json!(u64::MAX)).is_err());
+        assert_ne!(challenge(u64::MAX), challenge(u64::MAX - 1));
+        assert_eq!(challenge(u64::MAX), challenge(u64::MAX));
     }
 }

@@ -58,7 +58,7 @@ impl SavedNodes {
         let mut nodes: Vec<NodeState> = Vec::with_capacity(records.len());
         for (position, record) in records.iter().enumerate() {
             let node = read(record, &self.runs, &nodes, self.checkpoints.get(&(position as u32)));
-            nodes.push(node.ok_or_else(|| format!("node {position} is not one"))?);
+            nodes.push(node.ok_or_else(|| format!("the record of node {position} is invalid"))?);
         }
         Ok(nodes)
     }

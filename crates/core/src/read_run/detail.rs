@@ -20,22 +20,21 @@ const EVIDENCE_LINES_MAX: usize = 40;
 const SESSION: &str = "session";
 
 impl RunRecord<'_> {
-    /// A step with all of its notes and artifacts. `asked` is its number on the path to the current point, its id (the
-    /// latest time it came up), the id of a node, which may be on another branch, `session` for the session's notes, or
-    /// `all` for all steps.
+    /// A step with all of its notes and artifacts. `asked` is `all` for all steps, its number on the path to the current
+    /// point, its id (the latest time it came up), `session` for the session's notes, or the id of a node, which may be on
+    /// another branch. The first of these that fits counts: replies suggest calls with `all` and numbers, and a step whose
+    /// id is such a text has a number, too.
     pub fn step(&self, asked: &str) -> Result<String, NoSuchStep> {
         let asked = asked.trim();
-        if asked == SESSION {
-            return Ok(without_markers(&self.whole_session_notes()));
-        }
         let path = self.path(self.tip.node_id);
         if asked == ALL_STEPS {
             return Ok(self.all_steps(&path));
         }
         let count = path.len();
         let unknown = || NoSuchStep { asked: asked.to_owned(), count };
-        if let Ok(number) = asked.parse::<usize>() {
-            let step = number.checked_sub(1).and_then(|position| path.get(position)).ok_or_else(unknown)?;
+        if let Ok(number) = asked.parse::<usize>()
+            && let Some(step) = number.checked_sub(1).and_then(|position| path.get(position))
+        {
             return Ok(self.step_text(number, step));
         }
         let has_id = |step: &PathStep<'_>| {
@@ -47,6 +46,9 @@ impl RunRecord<'_> {
         };
         if let Some(position) = path.iter().rposition(has_id) {
             return Ok(self.step_text(position + 1, &path[position]));
+        }
+        if asked == SESSION {
+            return Ok(without_markers(&self.whole_session_notes()));
         }
         let node = self.facts.nodes(self.run.run_id).find(|node| node.node_id.to_string() == asked);
         // The outputs of a step belong to the branch that leads on from it.
@@ -100,7 +102,7 @@ impl RunRecord<'_> {
             text.push_str(&format!("\nRefused {times} {until}."));
         }
         if step.outputs.is_empty() {
-            text.push_str("\n\nNothing is recorded for this step.");
+            text.push_str("\n\nNo notes or artifacts are recorded for this step.");
         }
         for entry in &step.outputs {
             let of = if entry.node.kind == NodeKind::Checkpoint { " (saved inside the step)" } else { "" };

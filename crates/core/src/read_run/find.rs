@@ -62,13 +62,13 @@ impl RunRecord<'_> {
         if more > 0 {
             lines.push(format!("- and {more} more; use more words"));
         }
-        Some(without_markers(&format!("Run {label}: found.\n{}", lines.join("\n"))))
+        Some(without_markers(&format!("Run {label}, matches:\n{}", lines.join("\n"))))
     }
 }
 
 /// How many of the words a text contains; a word may be a prefix or another form of one of the text's.
 fn matching(text: &str, wanted: &[(String, Vec<String>)]) -> usize {
-    let words = search::tokens(text);
+    let words = search::word_set(text);
     let stems = LazyCell::new(|| search::stems_of(&words));
     let begins = |word: &String| search::matches(&words, &BTreeSet::from([word.clone()]));
     wanted.iter().filter(|(word, own)| begins(word) || own.iter().all(|stem| stems.contains(stem))).count()

@@ -28,7 +28,7 @@ use crate::report::ContentReader;
 pub use pages::{TextPage, page};
 pub use session::session;
 
-const TITLE_BYTES_MAX: usize = 120;
+const TITLE_SHOWN_BYTES_MAX: usize = 120;
 
 /// A run whose record is read, from the current point back to its start.
 #[derive(Clone, Copy, Debug)]
@@ -90,7 +90,7 @@ impl<'a> RunRecord<'a> {
     fn title(&self, node: &NodeState, pending: &PendingStep) -> String {
         let Some(workflow) = self.workflow else { return pending.step_id.to_string() };
         let own = self.facts.context_at(node.node_id).unwrap_or_default();
-        truncate_with_marker(&render_title(workflow, pending, &own), TITLE_BYTES_MAX).into_owned()
+        truncate_with_marker(&render_title(workflow, pending, &own), TITLE_SHOWN_BYTES_MAX).into_owned()
     }
 
     /// The pending step's id, and its title with the loops that it is in.

@@ -7,7 +7,7 @@ use crate::condition::{ValueScope, js_string};
 
 /// A part of a text with variables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Token<'t> {
+pub(crate) enum TemplatePart<'t> {
     Text(&'t str),
     /// Names joined by dots.
     Variable {
@@ -20,23 +20,23 @@ pub(crate) enum Token<'t> {
 }
 
 /// Splits a text into its parts; joined they are the text again.
-pub(crate) fn tokens(text: &str) -> TemplateTokens<'_> {
-    TemplateTokens { rest: text, next: None }
+pub(crate) fn parts(text: &str) -> TemplateParts<'_> {
+    TemplateParts { rest: text, next: None }
 }
 
 /// The parts of a text, one at a time: a text of a megabyte may have hundreds of thousands.
-pub(crate) struct TemplateTokens<'t> {
+pub(crate) struct TemplateParts<'t> {
     rest: &'t str,
     /// What follows the plain text that was last returned.
-    next: Option<Token<'t>>,
+    next: Option<TemplatePart<'t>>,
 }
 
-impl<'t> Iterator for TemplateTokens<'t> {
-    type Item = Token<'t>;
+impl<'t> Iterator for TemplateParts<'t> {
+    type Item = TemplatePart<'t>;
 
-    fn next(&mut self) -> Option<Token<'t>> {
-        if let Some(token) = self.next.take() {
-            return Some(token);
+    fn next(&mut self) -> Option<TemplatePart<'t>> {
+        if let Some(part) = self.next.take() {
+            return Some(part);
         }
         if self.rest.is_empty() {
             return None;
@@ -45,7 +45,7 @@ impl<'t> Iterator for TemplateTokens<'t> {
         let found = rest.find("{{").and_then(|start| Some((start, rest[start + 2..].find("}}")?)));
         let Some((start, length)) = found else {
             self.rest = "";
-            return Some(Token::Text(rest));
+            return Some(TemplatePart::Text(rest));
         };
         let inner = &rest[start + 2..start + 2 + length];
         // In `{{{a}}` the inner pair counts.
@@ -55,14 +55,16 @@ impl<'t> Iterator for TemplateTokens<'t> {
         };
         let end = start + inner.len() + 4;
         let path = inner.trim_matches(' ');
-        let token =
-            if is_path(path) { Token::Variable { path } } else { Token::Other { source: &rest[start..end] } };
+        let part = match is_path(path) {
+            true => TemplatePart::Variable { path },
+            false => TemplatePart::Other { source: &rest[start..end] },
+        };
         self.rest = &rest[end..];
         if start == 0 {
-            return Some(token);
+            return Some(part);
         }
-        self.next = Some(token);
-        Some(Token::Text(&rest[..start]))
+        self.next = Some(part);
+        Some(TemplatePart::Text(&rest[..start]))
     }
 }
 
@@ -76,10 +78,10 @@ fn is_path(text: &str) -> bool {
 
 /// Writes the text with every variable filled in.
 pub(crate) fn fill(text: &str, scope: &ValueScope<'_>, out: &mut LimitedText) -> Result<(), Full> {
-    for token in tokens(text) {
-        match token {
-            Token::Text(plain) | Token::Other { source: plain } => out.push(plain)?,
-            Token::Variable { path } => fill_variable(path, scope, out)?,
+    for part in parts(text) {
+        match part {
+            TemplatePart::Text(plain) | TemplatePart::Other { source: plain } => out.push(plain)?,
+            TemplatePart::Variable { path } => fill_variable(path, scope, out)?,
         }
     }
     Ok(())

@@ -12,7 +12,7 @@ use workrail_model::reply::{ArtifactGist, ChildResult, NextCall, without_markers
 use workrail_model::text::truncate_with_marker;
 use workrail_model::tool::ToolName;
 
-use crate::contract::kind_of;
+use crate::contract::artifact_kind;
 use crate::label::RunLabel;
 use crate::project::{RunState, SessionState};
 use crate::report::ContentReader;
@@ -82,14 +82,14 @@ fn artifacts(facts: &SessionState, tip: NodeId, content: &dyn ContentReader) -> 
         }
         OutputPayload::Notes { .. } => None,
     });
-    let newest = values.filter(|value| kinds.insert(kind_of(value).to_owned())).take(ARTIFACTS_MAX);
+    let newest = values.filter(|value| kinds.insert(artifact_kind(value).to_owned())).take(ARTIFACTS_MAX);
     newest
         .map(|value| {
             let text = value.to_string();
             let keep = text.floor_char_boundary(ARTIFACT_BYTES_MAX);
             let more = if keep < text.len() { "…" } else { "" };
             ArtifactGist {
-                kind: without_markers(kind_of(&value)),
+                kind: without_markers(artifact_kind(&value)),
                 gist: without_markers(&format!("{}{more}", &text[..keep])),
             }
         })

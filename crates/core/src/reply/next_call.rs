@@ -15,7 +15,7 @@ use workrail_model::tool::ToolName;
 
 use super::ReplyInput;
 use crate::builtins::LOOP_CONTROL_KIND;
-use crate::contract::kind_of;
+use crate::contract::artifact_kind;
 use crate::interpret::{ASSESSMENT_CONTRACT, CRITERIA_REF};
 use crate::render::prompt::METRICS_OUTCOMES;
 use crate::routing::Reads;
@@ -41,7 +41,7 @@ impl OwedInput {
 
     /// The loop must end, which decides what its contract leaves open.
     fn stop_loop(&mut self) {
-        self.artifacts.retain(|artifact| kind_of(artifact) != LOOP_CONTROL_KIND);
+        self.artifacts.retain(|artifact| artifact_kind(artifact) != LOOP_CONTROL_KIND);
         self.artifacts.push(json!({ "kind": LOOP_CONTROL_KIND, "decision": "stop" }));
     }
 }

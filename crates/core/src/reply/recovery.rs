@@ -31,7 +31,7 @@ const FUNCTIONS_BYTES_MAX: usize = 500;
 const FUNCTION_STEPS_MAX: usize = 12;
 const BRANCHES_MAX: usize = 3;
 const BRANCH_SUMMARY_BYTES_MAX: usize = 120;
-const TITLE_BYTES_MAX: usize = 120;
+const TITLE_SHOWN_BYTES_MAX: usize = 120;
 /// The size of an entry's quote marks and heading.
 const ENTRY_OVERHEAD_BYTES: usize = 60;
 /// `> ` before a line.
@@ -53,14 +53,14 @@ pub trait Snapshots: Debug {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Audience {
     /// The agent that works on the run: it was shown these titles, and has set the values in them.
-    Agent,
+    RunAgent,
     /// Any reader of the session: the values of secret keys are withheld (G81).
-    Person,
+    AnyReader,
 }
 
 /// The input for recovering one point.
 #[derive(Clone, Copy, Debug)]
-pub struct Recovering<'a> {
+pub struct RecoveryInput<'a> {
     pub facts: &'a SessionState,
     pub workflow: &'a CompiledWorkflow,
     pub context: &'a Context,
@@ -68,7 +68,7 @@ pub struct Recovering<'a> {
     pub audience: Audience,
 }
 
-impl Recovering<'_> {
+impl RecoveryInput<'_> {
     /// What was recorded on the path to the node.
     pub fn recap(&self, node: NodeId) -> Option<Recap> {
         let (mut recap, seen) = self.recap_until(node, None, RECAP_BYTES_MAX);
@@ -263,10 +263,10 @@ impl Recovering<'_> {
         let own = authored.contains("{{").then(|| self.facts.context_at(node.node_id).ok()).flatten();
         let context = own.as_ref().unwrap_or(self.context);
         let title = match self.audience {
-            Audience::Agent => render_title(self.workflow, pending, context),
-            Audience::Person => title_without_secrets(self.workflow, pending, context),
+            Audience::RunAgent => render_title(self.workflow, pending, context),
+            Audience::AnyReader => title_without_secrets(self.workflow, pending, context),
         };
-        Some(without_markers(&truncate_with_marker(&title, TITLE_BYTES_MAX)))
+        Some(without_markers(&truncate_with_marker(&title, TITLE_SHOWN_BYTES_MAX)))
     }
 }
 

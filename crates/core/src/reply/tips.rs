@@ -3,7 +3,7 @@
 use workrail_model::id::NodeId;
 use workrail_model::reply::{OpenTip, state_marker_of};
 
-use super::recovery::{Recovering, first_words};
+use super::recovery::{RecoveryInput, first_words};
 use super::rehydrate_call;
 use crate::label::RunLabel;
 use crate::project::{NodeState, SessionState};
@@ -15,7 +15,7 @@ const TIPS_MAX: usize = 4;
 const TIPS_READ_MAX: usize = 32;
 const TEXT_BYTES_MAX: usize = 1200;
 
-impl Recovering<'_> {
+impl RecoveryInput<'_> {
     /// Unfinished tips of the run, the longest first, except those that the reply already names: this node, where the
     /// run is now, and where the branches from here are.
     pub fn open_tips(&self, node: NodeId) -> Vec<OpenTip> {

@@ -12,7 +12,7 @@ use workrail_model::id::{AttemptId, NodeId};
 use workrail_model::time::Timestamp;
 
 use super::{ActorKind, PointName, table};
-use crate::contract::kind_of;
+use crate::contract::artifact_kind;
 
 /// One thing that is known of an attempt, and how.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
@@ -126,7 +126,7 @@ pub struct SubmittedArtifact {
 
 impl SubmittedArtifact {
     pub fn of(workflow: &CompiledWorkflow, value: &Value) -> Self {
-        let artifact_kind = kind_of(value).to_owned();
+        let artifact_kind = artifact_kind(value).to_owned();
         let shown = table::shown(Some(workflow), &artifact_kind, value.clone());
         Self { artifact_kind, shown }
     }

@@ -29,7 +29,7 @@ use crate::project::{NodeState, RunState, SessionState};
 use crate::render::prompt::title_without_secrets;
 use crate::reply::recovery::Snapshots;
 
-const TITLE_BYTES_MAX: usize = 200;
+const TITLE_SHOWN_BYTES_MAX: usize = 200;
 
 /// Provides the content that events refer to; `None` if it cannot be read.
 pub trait ContentReader: Snapshots {
@@ -262,7 +262,7 @@ impl<'a> RunBuilder<'a> {
         let (title, loops) = shown.unwrap_or_else(|| (pending.step_id.to_string(), Vec::new()));
         let step = StepReport::Pending {
             step_id: pending.step_id.clone(),
-            title: truncate_with_marker(&title, TITLE_BYTES_MAX).into_owned(),
+            title: truncate_with_marker(&title, TITLE_SHOWN_BYTES_MAX).into_owned(),
             loops: loops.iter().map(ToString::to_string).collect(),
         };
         (step, rounds)

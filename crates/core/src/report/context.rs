@@ -32,15 +32,16 @@ pub(crate) fn seen(key: &str, value: &Value, values: ContextValues) -> ContextVa
     if is_secret(key) {
         return ContextValue::Withheld;
     }
-    let bytes = match value {
-        Value::String(text) => text.len(),
-        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
-        Value::Array(_) | Value::Object(_) => value.to_string().len().max(VALUE_BYTES_MAX + 1),
+    let hidden_bytes = match value {
+        Value::String(text) => Some(text.len()).filter(|bytes| *bytes > VALUE_BYTES_MAX),
+        Value::Null | Value::Bool(_) | Value::Number(_) => None,
+        // Lists and objects are payload however short they are.
+        Value::Array(_) | Value::Object(_) => Some(value.to_string().len()),
     };
-    match values {
-        ContextValues::NotShown => ContextValue::NotShown,
-        ContextValues::Short if bytes > VALUE_BYTES_MAX => ContextValue::TooLong { bytes: bytes as u64 },
-        ContextValues::Short => ContextValue::Shown { value: value.clone() },
+    match (values, hidden_bytes) {
+        (ContextValues::NotShown, _) => ContextValue::NotShown,
+        (ContextValues::Short, Some(bytes)) => ContextValue::TooLong { bytes: bytes as u64 },
+        (ContextValues::Short, None) => ContextValue::Shown { value: value.clone() },
     }
 }
 
@@ -66,11 +67,20 @@ mod tests {
             ("authToken", ContextValue::Withheld),
             ("branch", ContextValue::Shown { value: json!("main") }),
             ("essay", ContextValue::TooLong { bytes: 81 }),
-            ("files", ContextValue::TooLong { bytes: 81 }),
+            ("files", ContextValue::TooLong { bytes: 5 }),
             ("tries", ContextValue::Shown { value: json!(3) }),
         ];
         assert_eq!(shown, expected.map(|(key, value)| (key.to_owned(), value)));
         let hidden = entries(&context, ContextValues::NotShown);
         assert!(hidden.iter().all(|entry| !matches!(entry.value, ContextValue::Shown { .. })));
+    }
+
+    /// Broke: every short list and object had 81 bytes.
+    #[test]
+    fn a_hidden_value_has_its_own_length() {
+        for (value, bytes) in [(json!([]), 2), (json!({ "a": 1 }), 7), (json!("x".repeat(100)), 100)] {
+            let expected = ContextValue::TooLong { bytes };
+            assert_eq!(seen("value", &value, ContextValues::Short), expected, "{value}");
+        }
     }
 }

@@ -40,7 +40,7 @@ pub enum Point {
     /// The index of the node in the run's list.
     Node(usize),
     /// This many points that are not drawn.
-    Skipped(usize),
+    LeftOut(usize),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -102,7 +102,7 @@ pub(super) fn walk(nodes: &[NodeReport], ways_max: usize, lanes_max: usize) -> V
         let drawn = if lane + 1 < lanes_max { ways_max.min(ways.len()) } else { 0 };
         let rest = ways.split_off(drawn);
         let skipped: usize = rest.iter().map(|way| sizes[*way]).sum();
-        ahead.extend((skipped > 0).then_some((Point::Skipped(skipped), lane + 1, true)));
+        ahead.extend((skipped > 0).then_some((Point::LeftOut(skipped), lane + 1, true)));
         ahead.extend(ways.iter().rev().map(|way| (Point::Node(*way), lane + 1, true)));
     }
     rows
@@ -118,7 +118,7 @@ fn stays_in_lane(parent: &NodeReport, child: &NodeReport) -> bool {
 fn condensed(rows: Vec<GraphRow>, nodes: &[NodeReport]) -> Vec<GraphRow> {
     let plain = |row: &GraphRow| match row.point {
         Point::Node(index) => !row.starts && is_plain(&nodes[index]),
-        Point::Skipped(_) => false,
+        Point::LeftOut(_) => false,
     };
     let mut condensed: Vec<GraphRow> = Vec::new();
     let mut stretch: Vec<GraphRow> = Vec::new();
@@ -132,7 +132,7 @@ fn condensed(rows: Vec<GraphRow>, nodes: &[NodeReport]) -> Vec<GraphRow> {
         let lane = tail[0].lane;
         stretch.truncate(STRETCH_ENDS);
         condensed.append(stretch);
-        condensed.push(GraphRow { lane, starts: false, point: Point::Skipped(skipped), below: Vec::new() });
+        condensed.push(GraphRow { lane, starts: false, point: Point::LeftOut(skipped), below: Vec::new() });
         condensed.extend(tail);
     };
     for row in rows {
@@ -219,7 +219,7 @@ pub fn drawn(rows: &[GraphRow], nodes: &[NodeReport], strokes: Strokes) -> Vec<G
             });
         }
         let (symbol, label) = match row.point {
-            Point::Skipped(count) => (gap, format!("{count} more")),
+            Point::LeftOut(count) => (gap, format!("{count} more")),
             Point::Node(index) => {
                 let node = &nodes[index];
                 let symbol = match point_symbol(node) {

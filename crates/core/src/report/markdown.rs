@@ -144,7 +144,7 @@ impl MarkdownPage {
         self.fact("Reached", &reached(node, self.times));
         self.keys(sections::CONTEXT_SET, &node.context_keys);
         for approval in &node.approvals {
-            self.fact("Approval", &inline_text(&words::approval(approval, self.times)));
+            self.fact("Decision", &inline_text(&words::approval(approval, self.times)));
         }
         for attempt in &node.attempts {
             self.attempt(attempt);

@@ -441,8 +441,13 @@ pub struct ContextEntry {
 pub enum ContextValue {
     NotShown,
     Withheld,
-    Shown { value: Value },
-    TooLong { bytes: u64 },
+    Shown {
+        value: Value,
+    },
+    /// A long text, or a list or an object of any length.
+    TooLong {
+        bytes: u64,
+    },
 }
 
 impl Report {

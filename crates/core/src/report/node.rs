@@ -19,7 +19,7 @@ use super::{
     EvidenceReport, NodeReport, Outcome, ReportedOutput, SkippedStep, table,
 };
 use crate::claims::{self, KnownFact};
-use crate::contract::kind_of;
+use crate::contract::artifact_kind;
 use crate::discover::condition_text;
 use crate::interpret::{ConditionalPart, skipped};
 use crate::link::NodeLink;
@@ -275,7 +275,7 @@ fn artifact(
         let text = String::from_utf8_lossy(bytes);
         return ("(not JSON)".to_owned(), ArtifactView::Text { text: cut(&text) });
     };
-    let kind = kind_of(&value).to_owned();
+    let kind = artifact_kind(&value).to_owned();
     if !budget.take(bytes.len().min(ARTIFACT_BYTES_MAX)) {
         budget.remark("The session holds more text than one report takes in; long texts are cut.".to_owned());
         return (kind, ArtifactView::Text { text: TRUNCATION_MARKER.trim().to_owned() });

@@ -106,7 +106,7 @@ pub fn lines(nodes: &[NodeReport], opened: &OpenParts) -> Vec<PathLine> {
 fn line_of(row: &GraphRow, nodes: &[NodeReport]) -> PathLine {
     let (item, brackets) = match row.point {
         graph::Point::Node(index) => (PathItem::Point(index), brackets(&nodes[index].rounds)),
-        graph::Point::Skipped(count) => (PathItem::More(count), Vec::new()),
+        graph::Point::LeftOut(count) => (PathItem::More(count), Vec::new()),
     };
     PathLine { lane: row.lane, starts: row.starts, item, brackets, folds: None }
 }
@@ -139,7 +139,7 @@ fn branches_folded(rows: &[GraphRow], nodes: &[NodeReport], opened: &OpenParts) 
             let (mut points, mut may_fold) = (0, true);
             for other in &rows[at..at + length] {
                 match other.point {
-                    graph::Point::Skipped(count) => points += count,
+                    graph::Point::LeftOut(count) => points += count,
                     graph::Point::Node(index) => {
                         points += 1;
                         let node = &nodes[index];

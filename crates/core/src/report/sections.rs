@@ -197,7 +197,7 @@ impl RunReport {
         let mut sections: Vec<ReportSection> = Vec::new();
         // A single path is not a branching.
         let branches = if self.branches.len() > 1 { self.branches.as_slice() } else { &[] };
-        let columns = ["branch", "from", "steps", "did first", "now at", "why"];
+        let columns = ["branch", "from", "steps", "first notes", "now at", "started by"];
         sections.push(ReportSection::new(BRANCHES, &columns, branches.iter().map(branch)));
         sections.extend(records(&self.gaps, &self.divergences, &self.preferences, &self.capabilities, times));
         let rows = self

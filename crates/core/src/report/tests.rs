@@ -58,7 +58,7 @@ fn text(nodes: &[NodeReport], detail: GraphDetail) -> Vec<String> {
         .map(|line| {
             let number = match line.point {
                 Point::Node(place) => nodes[place].point.to_string(),
-                Point::Skipped(count) => format!("+{count}"),
+                Point::LeftOut(count) => format!("+{count}"),
             };
             format!("{} {number}", line.strokes)
         })

@@ -63,9 +63,9 @@ pub(crate) fn actor(actor: ActorKind) -> &'static str {
 
 pub fn cause(cause: EdgeCauseKind) -> &'static str {
     match cause {
-        EdgeCauseKind::AckPending => "ordinary advance",
+        EdgeCauseKind::AckPending => "completing the step",
         EdgeCauseKind::IdempotentReplay => "repeated call",
-        EdgeCauseKind::IntentionalFork => "requested fork",
+        EdgeCauseKind::IntentionalFork => "a requested branch",
         EdgeCauseKind::NonTipAdvance => "advance from an earlier point",
         EdgeCauseKind::CheckpointCreated => "checkpoint",
     }
@@ -101,8 +101,9 @@ pub fn branch_position(node: &NodeReport) -> Option<(SpanTone, &'static str)> {
     }
 }
 
+/// As people type them in commands.
 pub fn preferences(preferences: Preferences) -> String {
-    format!("{}, {}", plain(&preferences.autonomy), plain(&preferences.risk_policy))
+    format!("{}, {}", preferences.autonomy.as_str(), preferences.risk_policy.as_str())
 }
 
 pub(crate) fn reason(reason: Reason) -> String {

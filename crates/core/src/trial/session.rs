@@ -169,11 +169,11 @@ impl<'a> TrialSession<'a> {
             if let EventData::AdvanceRecorded(advance) = &event.data
                 && let AdvanceOutcome::Blocked { blockers } = &advance.outcome
             {
-                answer.blocked = blockers.blockers().iter().map(|blocker| spelled(&blocker.code)).collect();
+                let codes = blockers.blockers().iter().map(|blocker| blocker.code.as_str().to_owned());
+                answer.blocked = codes.collect();
             }
             if let EventData::GapRecorded(gap) = &event.data {
-                let reason = serde_json::to_value(gap.reason).unwrap_or_default();
-                answer.gaps.push(reason["detail"].as_str().unwrap_or_default().to_owned());
+                answer.gaps.push(gap.reason.detail().to_owned());
             }
         }
         answer
@@ -248,7 +248,7 @@ impl<'a> TrialSession<'a> {
         {
             let mut example = contract.example.clone();
             if let StepKind::CapabilityProbe { capability, .. } = &compiled.kind {
-                example["capability"] = Value::from(spelled(capability));
+                example["capability"] = Value::from(capability.as_str());
             }
             artifacts.push(example);
         }
@@ -266,10 +266,6 @@ fn minting(plans: u64) -> Minting {
         activity: Activity::new(plans + 1).expect("the number of plans is far below 2^53"),
         actor: None,
     }
-}
-
-fn spelled(value: &impl serde::Serialize) -> String {
-    serde_json::to_value(value).ok().and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default()
 }
 
 fn error_chain(error: &dyn std::error::Error) -> String {

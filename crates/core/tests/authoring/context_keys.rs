@@ -110,8 +110,8 @@ fn undeclared_keys_are_named_with_what_they_are_compared_to() {
     let known = context(json!({ "isDone": true }));
     let state = start(&workflow, &known).unwrap().state;
     let text = render_step(&workflow, state.pending_step().unwrap(), &known, Lifecycle::Advance).unwrap();
-    let told = "**Decides about later steps, not set yet:** `count` (a number), `size` (compared with small, large), \
-                `slices` (a list).";
+    let told = "**Later steps depend on context keys that are not set yet:** `count` (a number), `size` (compared with \
+                `small`, `large`), `slices` (a list).";
     assert!(text.contains(told), "{text}");
 }
 

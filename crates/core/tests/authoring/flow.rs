@@ -154,6 +154,22 @@ fn items_that_prompts_look_into_must_be_objects() {
     assert!(start(&workflow, &context(json!({ "things": [{ "name": "x" }] }))).is_ok());
 }
 
+/// Broke: only `{{currentItem.name}}` in a prompt counted, so the steps of a list of texts showed no names.
+#[test]
+fn a_member_with_spaces_around_it_or_in_a_title_needs_objects() {
+    for (title, prompt) in [
+        ("Inner", "Look at {{currentItem.name}}."),
+        ("Inner", "Look at {{ currentItem.name }}."),
+        ("Inner {{currentItem.name}}", "Look."),
+    ] {
+        let inner = json!({ "id": "inner", "title": title, "prompt": prompt });
+        let each = json!({ "id": "each", "type": "loop", "title": "Each", "body": [inner],
+            "loop": { "type": "forEach", "items": "things", "maxIterations": 5 } });
+        let workflow = compiled(&workflow(json!([each])));
+        assert!(start(&workflow, &context(json!({ "things": ["plain"] }))).is_err(), "{title}, {prompt}");
+    }
+}
+
 #[test]
 fn a_loop_that_runs_zero_times_is_traced() {
     let workflow = compiled(&workflow(json!([

@@ -162,12 +162,13 @@ pub enum MetricsProfile {
     None,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum ModelTier {
-    Lightweight,
-    Mid,
-    Heavy,
+closed_set! {
+    "snake_case",
+    pub enum ModelTier {
+        Lightweight,
+        Mid,
+        Heavy,
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

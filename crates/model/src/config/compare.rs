@@ -52,12 +52,12 @@ mod tests {
     }
 
     #[test]
-    fn only_tools_sources_flags_and_process_settings_need_a_restart() {
+    fn only_tools_sources_and_process_settings_need_a_restart() {
         let applied = Settings::default();
         let tool = with(Key::ToolsStartSession, SettingValue::Switch(true), ValueOrigin::File);
         let found = differences(&tool, &applied);
         assert_eq!(found.len(), 1);
-        assert_eq!(found[0].restart, Some(RestartTrigger::FeatureFlags));
+        assert_eq!(found[0].restart, Some(RestartTrigger::ToolSet));
         let kept = with(Key::RetentionTtl, SettingValue::Count(5), ValueOrigin::File);
         assert_eq!(differences(&kept, &applied)[0].restart, None);
         assert_eq!(differences(&applied, &applied), []);

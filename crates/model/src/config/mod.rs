@@ -56,11 +56,11 @@ pub const SECRET_KEYS: [&str; 17] = [
 ];
 
 macro_rules! keys {
-    ($($(#[$doc:meta])* $name:ident = $closed_set:literal),+ $(,)?) => {
+    ($($(#[$doc:meta])* $name:ident = $spelling:literal),+ $(,)?) => {
         /// Every setting there is.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
         pub enum Key {
-            $($(#[$doc])* #[serde(rename = $closed_set)] $name,)+
+            $($(#[$doc])* #[serde(rename = $spelling)] $name,)+
         }
 
         impl Key {
@@ -68,7 +68,7 @@ macro_rules! keys {
 
             /// The key as written in the file: the table, a dot, the name.
             pub fn as_str(self) -> &'static str {
-                match self { $(Self::$name => $closed_set),+ }
+                match self { $(Self::$name => $spelling),+ }
             }
         }
     };
@@ -107,7 +107,6 @@ pub enum RestartTrigger {
     ToolSet,
     ToolSchema,
     WorkflowSources,
-    FeatureFlags,
     Process,
 }
 
@@ -118,7 +117,6 @@ impl RestartTrigger {
             Self::ToolSet => "the list of tools",
             Self::ToolSchema => "the input or output of tools",
             Self::WorkflowSources => "where workflows come from",
-            Self::FeatureFlags => "which features are on",
             Self::Process => "what a server reads only at startup",
         }
     }
@@ -181,7 +179,8 @@ impl Key {
                  user can give, or never stop and record gaps."
             }
             Self::RiskPolicy => {
-                "How early to warn in runs that do not set their own policy; it never changes what is required."
+                "Which minor warnings replies show in runs without a policy of their own: `conservative` all, `balanced` not \
+                 missing references, `aggressive` also not missing preferred capabilities. Gaps are recorded in any case."
             }
             Self::RepliesStructured => {
                 "Whether replies also have `structuredContent`, and tools an output schema. Only for programs that \
@@ -290,9 +289,8 @@ impl Key {
                 Applies::AtRestart(RestartTrigger::WorkflowSources)
             }
             Self::RepliesStructured => Applies::AtRestart(RestartTrigger::ToolSchema),
-            Self::ToolsExecution => Applies::AtRestart(RestartTrigger::ToolSet),
-            Self::ToolsCheckpoint | Self::ToolsResume | Self::ToolsStartSession => {
-                Applies::AtRestart(RestartTrigger::FeatureFlags)
+            Self::ToolsCheckpoint | Self::ToolsExecution | Self::ToolsResume | Self::ToolsStartSession => {
+                Applies::AtRestart(RestartTrigger::ToolSet)
             }
         }
     }

@@ -9,15 +9,12 @@ use crate::id::{AttemptId, ContextId, NodeId};
 use crate::limits::{CONTEXT_BYTES_MAX, CONTEXT_DEPTH_MAX};
 use crate::passkey::PasskeyProof;
 
-/// Keys no caller may set: the first three poison objects in other runtimes, the last is ours.
-pub(crate) const RESERVED_KEYS: [&str; 4] = ["__proto__", "constructor", "prototype", "is_autonomous"];
-
 /// Why a context is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ContextError {
     #[error("the key {key:?} is reserved")]
     Reserved { key: String },
-    #[error("it has {bytes} bytes as canonical JSON; the limit is {CONTEXT_BYTES_MAX}")]
+    #[error("it has {bytes} bytes as JSON; the limit is {CONTEXT_BYTES_MAX} bytes")]
     OverBudget { bytes: usize },
     #[error("nested deeper than {CONTEXT_DEPTH_MAX} levels")]
     TooDeep,
@@ -32,6 +29,9 @@ pub enum ContextError {
 pub struct Context(Map<String, Value>);
 
 impl Context {
+    /// Keys no caller may set: the first three poison objects in other runtimes, the last is ours.
+    pub const RESERVED_KEYS: [&str; 4] = ["__proto__", "constructor", "prototype", "is_autonomous"];
+
     pub fn new(map: Map<String, Value>) -> Result<Self, ContextError> {
         let context = Self(map);
         context.check()?;
@@ -64,7 +64,7 @@ impl Context {
     }
 
     fn check(&self) -> Result<(), ContextError> {
-        if let Some(key) = self.0.keys().find(|key| RESERVED_KEYS.contains(&key.as_str())) {
+        if let Some(key) = self.0.keys().find(|key| Self::RESERVED_KEYS.contains(&key.as_str())) {
             return Err(ContextError::Reserved { key: key.clone() });
         }
         if self.0.values().any(|value| is_deeper(value, CONTEXT_DEPTH_MAX - 1)) {
@@ -164,7 +164,7 @@ mod tests {
     /// G50: reserved keys are refused.
     #[test]
     fn reserved_keys_are_refused() {
-        for key in RESERVED_KEYS {
+        for key in Context::RESERVED_KEYS {
             let map = [(key.to_owned(), json!(1))].into_iter().collect();
             assert_eq!(Context::new(map), Err(ContextError::Reserved { key: key.to_owned() }));
         }

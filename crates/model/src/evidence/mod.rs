@@ -80,6 +80,8 @@ pub enum Evidence {
     SubagentStarted {
         agent: BoundedText<128>,
     },
+    // Part of the locked set; nothing writes it. The end of an agent is seen as the end of its turn, which holds or frees
+    // it and proves nothing about work.
     SubagentEnded {
         agent: BoundedText<128>,
     },

@@ -14,7 +14,7 @@ use super::super::Finding;
 use super::{AcceptedAssessment, AppliedConsequence, OutputCheck, invalid, output_finding, valid};
 use crate::builtins::ASSESSMENT_KIND;
 use crate::condition::ValueScope;
-use crate::contract::kind_of;
+use crate::contract::artifact_kind;
 use crate::render::template::filled;
 use crate::skeleton;
 
@@ -30,7 +30,7 @@ pub(super) fn check(
     check: &mut OutputCheck,
 ) {
     let submitted: Vec<&Value> =
-        artifacts.iter().filter(|artifact| kind_of(artifact) == ASSESSMENT_KIND).collect();
+        artifacts.iter().filter(|artifact| artifact_kind(artifact) == ASSESSMENT_KIND).collect();
     // With an output contract, the contract is what the step requires; an assessment sent with it still counts.
     if step.assessment_refs.is_empty() || (submitted.is_empty() && step.output.is_some()) {
         return;
@@ -70,7 +70,7 @@ pub(super) fn check(
 
 /// Whether this artifact is an assessment that the step requires but does not accept.
 pub(super) fn is_at_fault(workflow: &CompiledWorkflow, step: &CompiledStep, artifact: &Value) -> bool {
-    if kind_of(artifact) != ASSESSMENT_KIND || step.assessment_refs.is_empty() {
+    if artifact_kind(artifact) != ASSESSMENT_KIND || step.assessment_refs.is_empty() {
         return false;
     }
     let several = step.assessment_refs.len() > 1;

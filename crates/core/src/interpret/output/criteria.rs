@@ -6,7 +6,7 @@ use workrail_model::name::ContractRef;
 use workrail_model::reason::ContractViolation;
 
 use super::super::Finding;
-use super::super::gate::condition_holds;
+use super::super::gate::holds_or_is_unknown;
 use super::{OutputCheck, UnprovenClaim, invalid, output_finding, valid};
 use crate::condition::ValueScope;
 use crate::contract;
@@ -129,7 +129,7 @@ fn asks_for_evidence(workflow: &CompiledWorkflow, criteria: &Criteria, scope: &V
 
 /// Whether the rule's condition holds.
 fn applies(workflow: &CompiledWorkflow, rule: &Rule, scope: &ValueScope<'_>) -> bool {
-    rule.when.as_ref().is_none_or(|id| condition_holds(workflow, id, scope))
+    rule.when.as_ref().is_none_or(|id| holds_or_is_unknown(workflow, id, scope))
 }
 
 struct Judge<'a> {

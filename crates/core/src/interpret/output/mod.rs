@@ -28,7 +28,7 @@ use workrail_model::reason::{ContractViolation, Reason};
 use workrail_model::snapshot::PendingStep;
 use workrail_model::text::BoundedText;
 
-use super::{Finding, loop_label, step_scope};
+use super::{Finding, loop_names, step_scope};
 use crate::builtins::LOOP_CONTROL_KIND;
 use crate::contract::{self, ContractFit};
 use crate::reason::violation_code;
@@ -140,7 +140,7 @@ pub(crate) fn is_at_fault(workflow: &CompiledWorkflow, pending: &PendingStep, ar
     let Some(step) = workflow.step(&pending.step_id) else { return false };
     let alone = std::slice::from_ref(artifact);
     let contract = step.output.as_ref().and_then(|output| workflow.contract(&output.contract_ref));
-    let owed = contract.filter(|contract| contract::kind_of(artifact) == contract.artifact_kind);
+    let owed = contract.filter(|contract| contract::artifact_kind(artifact) == contract.artifact_kind);
     let refused = owed.is_some_and(|contract| {
         contract_outcome(workflow, pending, step, contract, alone) != ContractFit::Valid
     });
@@ -175,7 +175,7 @@ fn check_contract(
                 format!("The `{}` artifact is not valid: {}.", contract.artifact_kind, issues.join("; "));
             check.validations.push(invalid(&contract.contract_ref, &issues));
             let sent =
-                artifacts.iter().find(|artifact| contract::kind_of(artifact) == contract.artifact_kind);
+                artifacts.iter().find(|artifact| contract::artifact_kind(artifact) == contract.artifact_kind);
             check.findings.push(output_finding(
                 ContractViolation::InvalidRequiredOutput,
                 &contract.contract_ref,
@@ -212,7 +212,7 @@ fn loop_name_outcome(
 ) -> ContractFit {
     let named = artifacts
         .iter()
-        .find(|artifact| contract::kind_of(artifact) == contract.artifact_kind)
+        .find(|artifact| contract::artifact_kind(artifact) == contract.artifact_kind)
         .and_then(|artifact| artifact.get("loopId"))
         .and_then(Value::as_str);
     let own = pending.loop_path.last().map(|frame| &frame.loop_id);
@@ -220,12 +220,9 @@ fn loop_name_outcome(
     if contract.artifact_kind != LOOP_CONTROL_KIND {
         return ContractFit::Valid;
     }
-    match loop_label(workflow, own) {
-        Some(label) if named != own.as_str() && label != Some(named) => ContractFit::Invalid {
-            issues: vec![format!(
-                "`loopId` names `{named}`, but this step decides for `{}`",
-                label.unwrap_or(own.as_str())
-            )],
+    match loop_names(workflow, own) {
+        Some(names) if !names.include(named) => ContractFit::Invalid {
+            issues: vec![format!("`loopId` names `{named}`, but this step decides for `{}`", names.shown())],
         },
         Some(_) | None => ContractFit::Valid,
     }
@@ -236,7 +233,7 @@ fn probe_outcome(step: &CompiledStep, contract: &CompiledContract, artifacts: &[
     let StepKind::CapabilityProbe { capability, .. } = &step.kind else { return ContractFit::Valid };
     let probed = capability.as_str();
     let mut observed =
-        artifacts.iter().filter(|artifact| contract::kind_of(artifact) == contract.artifact_kind);
+        artifacts.iter().filter(|artifact| contract::artifact_kind(artifact) == contract.artifact_kind);
     if observed.any(|artifact| artifact.get("capability").and_then(Value::as_str) == Some(probed)) {
         ContractFit::Valid
     } else {

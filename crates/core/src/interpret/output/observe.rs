@@ -15,7 +15,7 @@ use workrail_model::text::BoundedText;
 use super::super::Finding;
 use super::{CapabilityFact, DivergenceFact, OutputCheck, output_finding};
 use crate::builtins::{CAPABILITY_OBSERVATION_KIND, WORKFLOW_DIVERGENCE_KIND};
-use crate::contract::kind_of;
+use crate::contract::artifact_kind;
 use crate::{builtins, skeleton};
 
 fn member<T: serde::de::DeserializeOwned>(artifact: &Value, name: &str) -> Option<T> {
@@ -39,7 +39,8 @@ pub(super) fn findings(step: &CompiledStep, artifacts: &[Value]) -> Vec<Finding>
         OPTIONAL_CONTRACTS.into_iter().filter(|id| owed != Some(*id)).filter_map(builtins::contract)
     {
         let Ok(contract_ref) = ContractRef::parse(contract.id) else { continue };
-        for artifact in artifacts.iter().filter(|artifact| kind_of(artifact) == contract.artifact_kind) {
+        let is_of_contract = |artifact: &&Value| artifact_kind(artifact) == contract.artifact_kind;
+        for artifact in artifacts.iter().filter(is_of_contract) {
             let issues = crate::contract::issues(&contract.schema, artifact);
             if issues.is_empty() {
                 continue;
@@ -75,7 +76,7 @@ fn without_kind(step: &CompiledStep, position: usize) -> Finding {
 }
 
 pub(super) fn divergences(artifacts: &[Value], check: &mut OutputCheck) {
-    for artifact in artifacts.iter().filter(|artifact| kind_of(artifact) == WORKFLOW_DIVERGENCE_KIND) {
+    for artifact in artifacts.iter().filter(|artifact| artifact_kind(artifact) == WORKFLOW_DIVERGENCE_KIND) {
         let summary = artifact.get("summary").and_then(Value::as_str).filter(|text| !text.trim().is_empty());
         let (Some(reason), Some(summary)) = (member(artifact, "reason"), summary) else { continue };
         check.divergences.push(DivergenceFact {
@@ -87,7 +88,8 @@ pub(super) fn divergences(artifacts: &[Value], check: &mut OutputCheck) {
 }
 
 pub(super) fn capabilities(step: &CompiledStep, artifacts: &[Value], check: &mut OutputCheck) {
-    for artifact in artifacts.iter().filter(|artifact| kind_of(artifact) == CAPABILITY_OBSERVATION_KIND) {
+    let is_observation = |artifact: &&Value| artifact_kind(artifact) == CAPABILITY_OBSERVATION_KIND;
+    for artifact in artifacts.iter().filter(is_observation) {
         let Some(capability) = member::<Capability>(artifact, "capability") else { continue };
         let status = match member::<CapabilityStatus>(artifact, "status") {
             Some(status @ (CapabilityStatus::Available | CapabilityStatus::Unavailable)) => status,

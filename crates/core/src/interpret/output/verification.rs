@@ -10,7 +10,7 @@ use workrail_model::text::BoundedText;
 use super::super::Finding;
 use super::Submitted;
 use crate::builtins::VERIFICATION_KIND;
-use crate::contract::kind_of;
+use crate::contract::artifact_kind;
 
 const PASSED: &str = "passed";
 const FAILED: &str = "failed";
@@ -20,7 +20,7 @@ pub(super) fn findings<'a>(
     step: &'a CompiledStep,
     submitted: Submitted<'a>,
 ) -> impl Iterator<Item = Finding> + 'a {
-    let reports = submitted.artifacts.iter().filter(|artifact| kind_of(artifact) == VERIFICATION_KIND);
+    let reports = submitted.artifacts.iter().filter(|artifact| artifact_kind(artifact) == VERIFICATION_KIND);
     let mut results = reports.filter_map(|report| report.get("result")).filter_map(Value::as_str);
     // One of several reports is enough: in a retry they have no order. A partial report does not contradict: where only
     // a design is wanted, no test runs.

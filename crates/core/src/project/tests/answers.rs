@@ -321,7 +321,7 @@ fn a_cache_with_a_missing_parent_is_refused() {
     let without_root = &records[records.len() / 2..];
     stored["dag"]["records"] = BASE64.encode(without_root).into();
     let error = serde_json::from_value::<SessionState>(stored.clone()).unwrap_err();
-    assert!(error.to_string().contains("node 0 is not one"), "{error}");
+    assert!(error.to_string().contains("the record of node 0 is invalid"), "{error}");
     stored["dag"]["records"] = BASE64.encode(&records[1..]).into();
     let error = serde_json::from_value::<SessionState>(stored).unwrap_err();
     assert!(error.to_string().contains("cut off"), "{error}");

@@ -10,8 +10,8 @@ use workrail_model::tool::ToolName;
 use super::super::limited::{Full, LimitedText};
 use super::super::template::fill;
 use super::{ParentToken, RenderMode};
-use crate::condition::{ValueScope, js_string};
-use crate::interpret::condition_holds;
+use crate::condition::ValueScope;
+use crate::interpret::holds_or_is_unknown;
 
 pub(super) fn write(
     workflow: &CompiledWorkflow,
@@ -23,7 +23,7 @@ pub(super) fn write(
     let active: Vec<&Delegation> = delegations
         .iter()
         .filter(|delegation| {
-            delegation.run_condition.as_ref().is_none_or(|id| condition_holds(workflow, id, scope))
+            delegation.run_condition.as_ref().is_none_or(|id| holds_or_is_unknown(workflow, id, scope))
         })
         .collect();
     if active.is_empty() {
@@ -67,11 +67,9 @@ fn section(
         }
         (None, None) => out.push(&format!("Run `{}` with the inputs below.", own.workflow_id))?,
     }
-    if let Some(tier) = own.model_tier
-        && let Ok(name) = serde_json::to_value(tier)
-    {
+    if let Some(tier) = own.model_tier {
         out.push("\n- Model: ")?;
-        out.push(&js_string(Some(&name)))?;
+        out.push(tier.as_str())?;
     }
     if !own.allowed_tools.is_empty() {
         out.push("\n- Tools to keep to: ")?;

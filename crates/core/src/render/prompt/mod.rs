@@ -24,7 +24,7 @@ use super::template::fill;
 use crate::agent_site::AgentSite;
 use crate::builtins::LOOP_CONTROL_CONTRACT;
 use crate::condition::ValueScope;
-use crate::interpret::{condition_holds, step_scope};
+use crate::interpret::{holds_or_is_unknown, step_scope};
 use crate::progress;
 use crate::secrets::is_secret;
 
@@ -399,7 +399,7 @@ fn fragments(
     let shown = step
         .fragments
         .iter()
-        .filter(|fragment| fragment.when.as_ref().is_none_or(|id| condition_holds(workflow, id, scope)));
+        .filter(|fragment| fragment.when.as_ref().is_none_or(|id| holds_or_is_unknown(workflow, id, scope)));
     for (position, fragment) in shown.enumerate() {
         if position > 0 {
             out.push("\n\n")?;

@@ -251,7 +251,7 @@ fn keys(
         open.iter().map(|(key, reads)| format!("`{key}` ({})", routing::read_in_words(reads))).collect();
     out.section(|out| {
         out.push(&format!(
-            "**Decides about later steps, not set yet:** {}. Send each in `context` once you know it.",
+            "**Later steps depend on context keys that are not set yet:** {}. Send each in `context` when you know it.",
             keys.join(", ")
         ))
     })

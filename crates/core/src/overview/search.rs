@@ -35,6 +35,8 @@ pub enum FoundIn {
     Goal,
     /// The id or the name of the workflow.
     Workflow,
+    /// The label, the goal and the workflow together; none of them has all the words.
+    Run,
     Notes,
     Artifact,
 }
@@ -46,12 +48,12 @@ pub struct SearchWords(BTreeSet<String>);
 impl SearchWords {
     /// `None` if the text has no searchable word.
     pub fn new(text: &str) -> Option<Self> {
-        let tokens = search::tokens(text);
-        (!tokens.is_empty()).then_some(Self(tokens))
+        let words = search::word_set(text);
+        (!words.is_empty()).then_some(Self(words))
     }
 
     fn all_in(&self, text: &str) -> bool {
-        self.0.is_subset(&search::tokens(text))
+        self.0.is_subset(&search::word_set(text))
     }
 }
 
@@ -153,8 +155,10 @@ fn run_hit(
         FoundIn::Label
     } else if wanted.all_in(&workflow) {
         FoundIn::Workflow
-    } else if wanted.all_in(&format!("{goal} {label_words} {workflow}")) {
+    } else if wanted.all_in(&goal) {
         FoundIn::Goal
+    } else if wanted.all_in(&format!("{goal} {label_words} {workflow}")) {
+        FoundIn::Run
     } else {
         return None;
     };
@@ -252,7 +256,7 @@ fn first_match(text: &str, wanted: &SearchWords) -> Option<usize> {
     for word in text.split_whitespace() {
         // Only white space comes before the next word, so the first match is that word.
         let start = text[position..].find(word).map_or(position, |offset| position + offset);
-        if !search::tokens(word).is_disjoint(&wanted.0) {
+        if !search::word_set(word).is_disjoint(&wanted.0) {
             return Some(start);
         }
         position = start + word.len();
