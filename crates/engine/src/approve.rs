@@ -165,12 +165,25 @@ impl WaitingStep {
             team_page: _,
             earlier,
         } = self;
-        let questions: Vec<_> =
-            questions.iter().map(|question| (question.key.as_str(), &question.description)).collect();
-        let earlier = earlier.as_ref().map(|earlier| (earlier.decision, earlier.is_for_this));
+        let questions = questions.iter().map(|question| {
+            // What is accepted and what is secret follow from the step, which the run's workflow fixes.
+            let Question { key, description, accepts: _, is_secret: _ } = question;
+            (key.as_str(), description)
+        });
+        let questions: Vec<_> = questions.collect();
+        let earlier = earlier.as_ref().map(|earlier| {
+            let EarlierDecision { decision, is_for_this } = earlier;
+            (decision, is_for_this)
+        });
+        // Spelled out, so that a page that is still open after an upgrade remains valid.
+        let proof = match proof {
+            AskedProof::Any => "Any",
+            AskedProof::Passkey => "Passkey",
+            AskedProof::PasskeyToEnrol => "PasskeyToEnrol",
+        };
         let heading = json!([session, node, label, workflow, goal, step, title, submitted]);
         let shown = json!([heading, notes, artifacts, context, asks_approval, questions, earlier]);
-        let shown = json!([shown, format!("{proof:?}")]);
+        let shown = json!([shown, proof]);
         Sha256::of_parts(&[b"workrail/waiting", shown.to_string().as_bytes()])
     }
 }

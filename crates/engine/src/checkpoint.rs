@@ -44,13 +44,13 @@ impl<S: Store> Engine<S> {
         let reading = self.reading();
         let refused = |cause| reading.refused(cause, request.echo());
         let verified = self.signer.verify(text, TokenKind::Checkpoint).map_err(refused)?;
-        let bookmark = request
+        let state_token = request
             .state_token
             .as_deref()
             .map(|text| self.signer.verify(text, TokenKind::State).map_err(refused))
             .transpose()?;
-        if let Some(bookmark) = bookmark.filter(|bookmark| bookmark.session() != verified.session()) {
-            let cause = error::other_session(bookmark.session(), verified.session());
+        if let Some(other) = state_token.filter(|token| token.session() != verified.session()) {
+            let cause = error::other_session(other.session(), verified.session());
             return Err(reading.leading_back(cause, request.echo(), None));
         }
         let refused = |cause: TokenError| reading.refused(cause.into(), request.echo());
@@ -58,9 +58,9 @@ impl<S: Store> Engine<S> {
             let facts = held.state();
             let resolved = token::resolve(facts, &verified).map_err(refused)?;
             let (at, attempt) = token::target(&resolved)?;
-            if let Some(bookmark) = &bookmark {
-                let bookmark = token::resolve(facts, bookmark).map_err(refused)?;
-                check_scope(&bookmark, &resolved).map_err(|cause| {
+            if let Some(state_token) = &state_token {
+                let shown = token::resolve(facts, state_token).map_err(refused)?;
+                check_scope(&shown, &resolved).map_err(|cause| {
                     reading.leading_back(error::token(&cause), request.echo(), Some(RunLabel::of(at.run)))
                 })?;
             }
@@ -88,7 +88,7 @@ impl<S: Store> Engine<S> {
             held.append(decided.plan)?;
             let facts = held.state();
             let tokens = self.checkpoint_tokens(facts, at, attempt);
-            sign(&decided.reply, &tokens, self.signer.bookmarks(facts))
+            sign(&decided.reply, &tokens, self.signer.state_signer(facts))
         })
     }
 
@@ -114,8 +114,8 @@ impl<S: Store> Engine<S> {
         if before.input_differs {
             let next = tokens.checkpoint.unwrap_or_default();
             let message = format!(
-                "This checkpointToken was used before with another payload; that checkpoint is shown and nothing was \
-                 changed. To record this payload as well, send it with checkpointToken {next}"
+                "This checkpointToken was already used with different content. That checkpoint is shown; nothing was \
+                 changed. To record the new content as well, send it with checkpointToken {next}"
             );
             reply.warn(&Warning { code: WarningCode::ReplayInputDiffers, message });
             reply.offer(&OfferedTokens { checkpoint_token: Some(next), ..OfferedTokens::default() })?;

@@ -115,6 +115,13 @@ enum SlotState {
     Recorded,
 }
 
+/// How the checks of another call ended.
+enum SlotEnd {
+    Finished(Arc<CheckedStep>),
+    /// Its runner is gone, or the attempt is recorded: nothing is to be taken from it.
+    WithoutResult,
+}
+
 impl CheckSlot {
     fn state(&self) -> SlotState {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).clone()
@@ -126,14 +133,15 @@ impl CheckSlot {
     }
 
     /// Waits up to `at_most` for the end; `None` while they run.
-    fn wait(&self, at_most: Duration) -> Option<SlotState> {
+    fn wait(&self, at_most: Duration) -> Option<SlotEnd> {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let running = |state: &mut SlotState| matches!(state, SlotState::Running);
         let waited = self.changed.wait_timeout_while(state, at_most, running);
         let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
         match &*state {
             SlotState::Running => None,
-            SlotState::Finished(_) | SlotState::Abandoned | SlotState::Recorded => Some(state.clone()),
+            SlotState::Finished(step) => Some(SlotEnd::Finished(Arc::clone(step))),
+            SlotState::Abandoned | SlotState::Recorded => Some(SlotEnd::WithoutResult),
         }
     }
 }
@@ -243,9 +251,9 @@ impl<S: Store> Engine<S> {
         loop {
             self.say("Waiting for the checks of this step, which another call started.");
             match slot.wait(PROGRESS_EVERY) {
-                None | Some(SlotState::Running) => {}
-                Some(SlotState::Finished(step)) => return Some(step),
-                Some(SlotState::Abandoned | SlotState::Recorded) => return None,
+                None => {}
+                Some(SlotEnd::Finished(step)) => return Some(step),
+                Some(SlotEnd::WithoutResult) => return None,
             }
         }
     }
@@ -278,11 +286,8 @@ impl<S: Store> Engine<S> {
     ) -> Result<CheckStatus, Box<ErrorEnvelope>> {
         let name = &request.command;
         let not_run = |argv: &[String], reason| CheckStatus::not_run(name.clone(), argv, reason);
-        let runner = match (&self.environment.checks, &self.site) {
-            (Some(runner), AgentSite::Local) => runner,
-            (Some(_) | None, AgentSite::Local | AgentSite::Remote { .. }) => {
-                return Ok(not_run(&[], NotRunReason::NotHere));
-            }
+        let (Some(runner), AgentSite::Local) = (&self.environment.checks, &self.site) else {
+            return Ok(not_run(&[], NotRunReason::NotHere));
         };
         let Some(folder) = &demand.folder else { return Ok(not_run(&[], NotRunReason::NoWorkspace)) };
         let prepared = runner.prepare(folder, demand.workflow, name);

@@ -13,7 +13,7 @@ use crate::token::KeyUse;
 use crate::{Engine, Store, error};
 
 pub use workrail_core::compare::{
-    ArtifactComparison, Comparison, Continuation, Continues, DiffLine, Difference, Extent, FieldDifference,
+    ArtifactComparison, Comparison, Continuation, CurrentSide, DiffLine, Difference, Extent, FieldDifference,
     PartEnd, ReferenceError, RunPart, Side, StepComparison, StepSide, words,
 };
 
@@ -109,6 +109,6 @@ impl Reading<'_> {
 
     /// The call that continues a side.
     fn add_call(&self, read: &Salvaged, side: &mut Side) {
-        side.next_call = side.continue_at.and_then(|node| self.bookmark(read, side.run_id, node));
+        side.next_call = side.continue_at.and_then(|node| self.rehydrate_call_at(read, side.run_id, node));
     }
 }

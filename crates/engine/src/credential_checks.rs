@@ -97,7 +97,8 @@ impl CredentialChecks {
         }
     }
 
-    /// Begins the lookup of a request with these credentials, of which one is enough. It has waited for so long.
+    /// Begins the lookup of a request with these credentials, of which one is enough. `waited` is how long
+    /// the request has waited already.
     pub fn begin(
         &self,
         credentials: &[SentCredential],

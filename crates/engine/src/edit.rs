@@ -73,7 +73,16 @@ impl CheckedText {
 
 /// Identifies a file of a source; stable when other sources are added or removed.
 pub fn file_key(file: &CandidateFile) -> Sha256 {
-    Sha256::of_parts(&[format!("{:?}", file.precedence).as_bytes(), file.location.as_bytes()])
+    // Spelled out, because addresses of the console contain the key: a renamed variant must not change it.
+    let source = match file.precedence {
+        Precedence::Bundled => "Bundled",
+        Precedence::Plugin => "Plugin",
+        Precedence::User => "User",
+        Precedence::Custom => "Custom",
+        Precedence::Git => "Git",
+        Precedence::Project => "Project",
+    };
+    Sha256::of_parts(&[source.as_bytes(), file.location.as_bytes()])
 }
 
 fn described(file: &CandidateFile) -> FileInSource {

@@ -4,8 +4,8 @@
 
 use workrail_core::edits::AllowedEdits;
 use workrail_core::hook::{
-    self, ChatStart, Hold, HookEvent, HookEventKind, HookReply, PendingFor, PendingWork, PersonWait,
-    RunPosition, ToolUse, TurnEnd,
+    self, ChatStart, HookEvent, HookEventKind, HookReply, PendingFor, PendingWork, PersonWait, RunPosition,
+    ToolUse, TurnDecision, TurnEnd,
 };
 use workrail_core::label::RunLabel;
 use workrail_core::render::prompt::title_without_secrets;
@@ -25,7 +25,7 @@ use crate::token::{KeyUse, node_facts, resolve};
 use crate::{Engine, Store, error};
 
 /// What hosts accept as context without truncating it: the smallest limit is about 2,500 tokens.
-const CONTEXT_BYTES_MAX: usize = 9_000;
+const HOOK_TEXT_BYTES_MAX: usize = 9_000;
 const GOAL_SHOWN_BYTES_MAX: usize = 200;
 /// How many of a folder's chats are checked for unfinished work.
 const CHATS_READ_MAX: usize = 8;
@@ -41,7 +41,7 @@ struct ChatRun {
 }
 
 /// The run that the event is about: the agent's own, else its chat's.
-fn worked_on(event: &HookEvent, chats: &dyn ChatDirectory) -> Option<ChatRecord> {
+fn chat_record_of(event: &HookEvent, chats: &dyn ChatDirectory) -> Option<ChatRecord> {
     chats.chat(event.key()).or_else(|| chats.chat(event.chat_key()))
 }
 
@@ -54,7 +54,7 @@ impl<S: Store> Engine<S> {
     ) -> Result<HookReply, Box<ErrorEnvelope>> {
         match &event.kind {
             HookEventKind::ToolEnds { tool: ToolUse::Own(tool), result } => {
-                self.bind(event, *tool, &result.text, chats)?;
+                self.remember_run(event, *tool, &result.text, chats)?;
                 Ok(HookReply::Silent)
             }
             HookEventKind::ChatBegins(start) => self.chat_begins(event, *start, chats),
@@ -77,8 +77,8 @@ impl<S: Store> Engine<S> {
             HookEventKind::ToolEnds { .. }
             | HookEventKind::ToolStarts(_)
             | HookEventKind::SubagentStarts { .. } => {
-                if let (Some(record), Some(evidence)) = (worked_on(event, chats), hook::observed(&event.kind))
-                {
+                let record = chat_record_of(event, chats);
+                if let (Some(record), Some(evidence)) = (record, hook::observed(&event.kind)) {
                     self.leave_observation(event, &record, evidence);
                 }
                 let is_result = matches!(event.kind, HookEventKind::ToolEnds { .. });
@@ -91,7 +91,7 @@ impl<S: Store> Engine<S> {
     }
 
     /// Remembers the run whose step a tool has just returned. Only a token signed by this store names one.
-    fn bind(
+    fn remember_run(
         &self,
         event: &HookEvent,
         tool: ToolName,
@@ -160,7 +160,7 @@ impl<S: Store> Engine<S> {
         let run = self.chat_run(record.session_id, record.run_id)?;
         let just_held = record.held.is_some_and(|held| held.log_length == run.position.log_length);
         Ok(match run.work.filter(|_| !just_held) {
-            Some(work) => HookReply::Context { text: hook::given_back(&work, None) },
+            Some(work) => HookReply::Context { text: hook::pending_step_text(&work, None) },
             None => HookReply::Silent,
         })
     }
@@ -176,9 +176,9 @@ impl<S: Store> Engine<S> {
         let workspace = event.workspace.as_deref().and_then(|path| WorkspacePath::parse(path).ok());
         let step = self.reading().rehydrate(&state_token, &ContinueWorkflow::default(), workspace.as_ref());
         let step = step.ok().map(|reply| reply.parts().join("\n\n"));
-        let whole = step.map(|step| hook::given_back(&work, Some(&step)));
-        let fitting = whole.filter(|text| text.len() <= CONTEXT_BYTES_MAX);
-        Ok(HookReply::Context { text: fitting.unwrap_or_else(|| hook::given_back(&work, None)) })
+        let whole = step.map(|step| hook::pending_step_text(&work, Some(&step)));
+        let fitting = whole.filter(|text| text.len() <= HOOK_TEXT_BYTES_MAX);
+        Ok(HookReply::Context { text: fitting.unwrap_or_else(|| hook::pending_step_text(&work, None)) })
     }
 
     /// What another chat left unfinished in this folder. Only mentioned, since this chat may be about something else.
@@ -198,7 +198,7 @@ impl<S: Store> Engine<S> {
         files: &[String],
         chats: &dyn ChatDirectory,
     ) -> Result<HookReply, Box<ErrorEnvelope>> {
-        let Some(record) = worked_on(event, chats) else { return Ok(HookReply::Silent) };
+        let Some(record) = chat_record_of(event, chats) else { return Ok(HookReply::Silent) };
         let run = self.chat_run(record.session_id, record.run_id)?;
         let (Some(work), Some(rule)) = (run.work, run.edits) else { return Ok(HookReply::Silent) };
         let Some(refused) = hook::refused_edit(&rule, files) else { return Ok(HookReply::Silent) };
@@ -226,12 +226,12 @@ impl<S: Store> Engine<S> {
         let Some(record) = chats.chat(event.key()) else { return Ok(HookReply::Silent) };
         let run = self.chat_run(record.session_id, record.run_id)?;
         match (hook::hold(end, record.held, run.position), run.work) {
-            (Hold::Hold(held), Some(work)) => {
+            (TurnDecision::Hold(held), Some(work)) => {
                 let record = ChatRecord { held: Some(held), ..record };
                 chats.remember_chat(event.key(), &record).map_err(|cause| error::io(&cause))?;
-                Ok(HookReply::Hold { reason: hook::held(&work) })
+                Ok(HookReply::Hold { reason: hook::hold_reason(&work) })
             }
-            (Hold::Hold(_) | Hold::Release, _) => Ok(HookReply::Silent),
+            (TurnDecision::Hold(_) | TurnDecision::Release, _) => Ok(HookReply::Silent),
         }
     }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Seek};
 
 use workrail_core::bundle::{
-    DeliveryError, ImportIdentity, ImportableBundle, Renumbering, Sink, check, check_format, deliver,
+    DeliveryError, ImportIdentity, ImportableBundle, Renumbering, Sink, check_history, deliver, read_intact,
 };
 use workrail_core::derive;
 use workrail_core::label::RunLabel;
@@ -67,9 +67,9 @@ impl<S: Store> Engine<S> {
     ) -> Result<Imported, Box<ErrorEnvelope>> {
         self.permit(Act::Administer)?;
         let refused = |cause| error::bundle(&cause);
-        let bundle = check_format(source).map_err(refused)?;
-        let checked = check(source, bundle).map_err(refused)?;
-        let identity = self.identity(&checked, mode)?;
+        let bundle = read_intact(source).map_err(refused)?;
+        let checked = check_history(source, bundle).map_err(refused)?;
+        let identity = self.import_identity(&checked, mode)?;
         if mode != ImportMode::CheckOnly {
             // A new store gets its keys before its first session. The import itself needs none.
             let _ = self.signer.refresh(KeyUse::CreateIfNew);
@@ -78,8 +78,8 @@ impl<S: Store> Engine<S> {
         Ok(summary(checked, identity))
     }
 
-    /// The session's id here.
-    fn identity(
+    /// The ids and activity numbers that the session gets in this store.
+    fn import_identity(
         &self,
         checked: &ImportableBundle,
         mode: ImportMode,

@@ -3,12 +3,11 @@
 use workrail_core::discover::Filter;
 use workrail_model::discovery::{ListedWorkflow, UnusableFile, WorkflowList};
 use workrail_model::error::ErrorEnvelope;
+use workrail_model::limits::QUERY_BYTES_MAX;
 
 use crate::request::ListWorkflows;
 use crate::{Engine, Store, error};
 
-/// A search consists of a few words.
-const QUERY_BYTES_MAX: usize = 1_000;
 const TAGS_MAX: usize = 20;
 
 impl<S: Store> Engine<S> {
@@ -17,11 +16,14 @@ impl<S: Store> Engine<S> {
         let workspace = self.existing_workspace(request.workspace_path.as_deref())?;
         let ListWorkflows { tags, query, .. } = request;
         if let Some(query) = query.as_ref().filter(|query| query.len() > QUERY_BYTES_MAX) {
-            return Err(error::query("query", query.len(), QUERY_BYTES_MAX));
+            return Err(error::query_too_long("query", query.len(), QUERY_BYTES_MAX));
+        }
+        if tags.len() > TAGS_MAX {
+            return Err(error::too_many_tags(tags.len(), TAGS_MAX));
         }
         let tag_bytes: usize = tags.iter().map(String::len).sum();
-        if tags.len() > TAGS_MAX || tag_bytes > QUERY_BYTES_MAX {
-            return Err(error::query("tags", tag_bytes, QUERY_BYTES_MAX));
+        if tag_bytes > QUERY_BYTES_MAX {
+            return Err(error::query_too_long("tags", tag_bytes, QUERY_BYTES_MAX));
         }
         self.catalog.list(
             workspace.as_ref(),

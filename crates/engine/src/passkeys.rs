@@ -32,12 +32,12 @@ use crate::{Engine, Store, error};
 pub use workrail_core::interpret::AskedProof;
 pub use workrail_core::passkey::{Enrolment, KeyEnd, LogDamage, NewKey, Passkeys, Trust, fingerprint};
 
-/// How often a change is retried after another process made one first.
+/// How often appending a change is tried in all: another process may be first.
 const APPEND_TRIES: usize = 3;
 
 /// The console that asks for a passkey, and the nonce it drew for this use.
 #[derive(Clone, Copy, Debug)]
-pub struct Asking<'a> {
+pub struct ChallengeOrigin<'a> {
     /// `http://localhost:PORT`, or the address of a team's server.
     pub origin: &'a str,
     pub nonce: &'a Nonce,
@@ -178,19 +178,19 @@ impl<S: Store> Engine<S> {
         run: RunId,
         seen: &WaitingStep,
         act: SignedAct<'_>,
-        asking: Asking<'_>,
+        from: ChallengeOrigin<'_>,
     ) -> Result<Challenge, Box<ErrorEnvelope>> {
         match act {
             SignedAct::Decide { decision, reason } => {
                 let reason = reason.map(recorded_reason);
                 let reason = reason.as_ref().map(|reason| reason.as_str());
-                self.challenge(&seen.statement(run, decision, reason), asking)
+                self.challenge(&seen.statement(run, decision, reason), from)
             }
             SignedAct::Answer { values } => {
                 // As they are recorded.
                 let values = accepted_answers(&seen.questions, values.clone())?;
                 let values = values.as_map();
-                self.challenge(&Statement::Answer { run, node: seen.node, values }, asking)
+                self.challenge(&Statement::Answer { run, node: seen.node, values }, from)
             }
         }
     }
@@ -198,38 +198,38 @@ impl<S: Store> Engine<S> {
     fn challenge(
         &self,
         statement: &Statement<'_>,
-        asking: Asking<'_>,
+        from: ChallengeOrigin<'_>,
     ) -> Result<Challenge, Box<ErrorEnvelope>> {
         let keys = self.sound_passkeys()?;
         let credentials =
             keys.enrolled_by(self.passkey_owner()).map(|enrolment| enrolment.credential.clone()).collect();
-        Ok(Challenge { challenge: statement.challenge(asking.origin, asking.nonce), credentials })
+        Ok(Challenge { challenge: statement.challenge(from.origin, from.nonce), credentials })
     }
 
     /// The challenge for creating a new key, valid for this enrolment only.
-    pub fn challenge_for_new_key(&self, asking: Asking<'_>) -> Sha256 {
-        Sha256::of_parts(&[b"workrail/passkey-new/1", asking.origin.as_bytes(), asking.nonce.bytes()])
+    pub fn challenge_for_new_key(&self, from: ChallengeOrigin<'_>) -> Sha256 {
+        Sha256::of_parts(&[b"workrail/passkey-new/1", from.origin.as_bytes(), from.nonce.bytes()])
     }
 
     /// The key in a browser's response to that challenge.
     pub fn new_key(
         &self,
         registration: Registration<'_>,
-        asking: Asking<'_>,
+        from: ChallengeOrigin<'_>,
     ) -> Result<NewKey, Box<ErrorEnvelope>> {
         let Registration { authenticator_data, client_data_json } = registration;
-        let challenge = self.challenge_for_new_key(asking);
-        registered(authenticator_data, client_data_json, challenge, asking.origin)
-            .map_err(|problem| error::key_not_enrolled(&problem.to_string()))
+        let challenge = self.challenge_for_new_key(from);
+        registered(authenticator_data, client_data_json, challenge, from.origin)
+            .map_err(|problem| error::passkey_log_not_changed(&problem.to_string()))
     }
 
     /// The challenge with which an enrolled key agrees to another one; `None` if no key is enrolled.
     pub fn challenge_to_enrol(
         &self,
         wanted: &KeyToEnrol,
-        asking: Asking<'_>,
+        from: ChallengeOrigin<'_>,
     ) -> Result<Option<Challenge>, Box<ErrorEnvelope>> {
-        let challenge = self.challenge(&wanted.statement(self.passkey_owner()), asking)?;
+        let challenge = self.challenge(&wanted.statement(self.passkey_owner()), from)?;
         Ok(Some(challenge).filter(|challenge| !challenge.credentials.is_empty()))
     }
 
@@ -254,7 +254,7 @@ impl<S: Store> Engine<S> {
                 .as_ref()
                 .is_some_and(|old| !keys.enrolled_by(owner).any(|enrolment| enrolment.credential == *old))
             {
-                return Err(error::key_not_enrolled("the key that it replaces is not enrolled"));
+                return Err(error::passkey_log_not_changed("the key that it replaces is not enrolled"));
             }
             Ok(PasskeyChange::Enrolled {
                 name: name.clone(),
@@ -272,9 +272,9 @@ impl<S: Store> Engine<S> {
     pub fn challenge_to_remove(
         &self,
         credential: &CredentialId,
-        asking: Asking<'_>,
+        from: ChallengeOrigin<'_>,
     ) -> Result<Challenge, Box<ErrorEnvelope>> {
-        self.challenge(&Statement::Remove { credential }, asking)
+        self.challenge(&Statement::Remove { credential }, from)
     }
 
     pub fn remove_passkey(
@@ -301,7 +301,7 @@ impl<S: Store> Engine<S> {
         let (keys, sound_bytes) = Passkeys::sound_part(&stored.log);
         let change = PasskeyChange::Reset { damaged: Some(Sha256::of(&stored.log)) };
         let line = keys.line(change, self.environment.clock.now());
-        let line = line.map_err(|problem| error::key_not_enrolled(&problem.problem))?;
+        let line = line.map_err(|problem| error::passkey_log_not_changed(&problem.problem))?;
         self.store.replace_passkeys(&stored, sound_bytes, &line).map_err(error::passkey_log)
     }
 
@@ -324,9 +324,9 @@ impl<S: Store> Engine<S> {
         &self,
         session: SessionId,
         changes: &[PreferenceChange],
-        asking: Asking<'_>,
+        from: ChallengeOrigin<'_>,
     ) -> Result<Challenge, Box<ErrorEnvelope>> {
-        self.challenge(&Statement::Preferences { session, changes }, asking)
+        self.challenge(&Statement::Preferences { session, changes }, from)
     }
 
     /// Raises the autonomy of a session's open runs, as signed by a passkey. The use is recorded in the passkey log.
@@ -348,9 +348,9 @@ impl<S: Store> Engine<S> {
         &self,
         key: &str,
         value: Option<&str>,
-        asking: Asking<'_>,
+        from: ChallengeOrigin<'_>,
     ) -> Result<Challenge, Box<ErrorEnvelope>> {
-        self.challenge(&Statement::Setting { key, value }, asking)
+        self.challenge(&Statement::Setting { key, value }, from)
     }
 
     /// Records that a passkey agreed to a setting.
@@ -367,9 +367,9 @@ impl<S: Store> Engine<S> {
     pub fn challenge_for_trust(
         &self,
         commands: Sha256,
-        asking: Asking<'_>,
+        from: ChallengeOrigin<'_>,
     ) -> Result<Challenge, Box<ErrorEnvelope>> {
-        self.challenge(&Statement::Trust { commands }, asking)
+        self.challenge(&Statement::Trust { commands }, from)
     }
 
     /// Records that a passkey agreed to exactly these commands.
@@ -420,7 +420,7 @@ impl<S: Store> Engine<S> {
                 .map_err(|damage| error::passkey_log_damaged(&damage))?;
             let line = keys
                 .line(change(&keys)?, self.environment.clock.now())
-                .map_err(|problem| error::key_not_enrolled(&problem.problem))?;
+                .map_err(|problem| error::passkey_log_not_changed(&problem.problem))?;
             tries -= 1;
             match self.store.append_passkey(&stored, &line) {
                 Err(PasskeyLogError::Changed) if tries > 0 => {}

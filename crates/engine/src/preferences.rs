@@ -35,8 +35,8 @@ pub struct RunPreferences {
     pub pending_problem: Option<&'static str>,
 }
 
-const UNREADABLE_PREFERENCES: &str = "The session's `control.json` cannot be read, so the next step applies no change. Set \
-                                 the preferences again.";
+const UNREADABLE_PREFERENCES: &str =
+    "The requested preferences cannot be read, so the next step applies no change. Set them again.";
 
 impl<S: Store> Engine<S> {
     /// The preferences of a run, or of all runs of a session, oldest first.

@@ -7,6 +7,7 @@ use workrail_core::read_run::{self, RunRecord};
 use workrail_core::reply::rehydrate_call;
 use workrail_model::error::ErrorEnvelope;
 use workrail_model::id::{NodeId, RunId, SessionId};
+use workrail_model::limits::QUERY_BYTES_MAX;
 use workrail_model::read_run::ReadRunBody;
 use workrail_model::reply::{NextCall, replace_state_markers};
 use workrail_model::tool::ToolName;
@@ -21,8 +22,6 @@ use crate::session_access::Reading;
 use crate::summaries::LabelMatch;
 use crate::token::KeyUse;
 use crate::{Engine, ReplyResult, Store, error, token};
-
-const QUERY_BYTES_MAX: usize = 1_000;
 
 /// What was named.
 enum ReadSubject {
@@ -49,7 +48,7 @@ impl<S: Store> Engine<S> {
 impl Reading<'_> {
     fn read_run(&self, request: &ReadRun) -> Result<ReadRunBody, Box<ErrorEnvelope>> {
         if let Some(query) = request.query.as_ref().filter(|query| query.len() > QUERY_BYTES_MAX) {
-            return Err(error::query("query", query.len(), QUERY_BYTES_MAX));
+            return Err(error::query_too_long("query", query.len(), QUERY_BYTES_MAX));
         }
         let NamedRun { session, run, at } = match self.subject(&request.run)? {
             ReadSubject::Run(named) => named,
@@ -62,7 +61,7 @@ impl Reading<'_> {
             let record = RunRecord::of(facts, run, at, workflow.as_deref(), &self.content)
                 .ok_or_else(|| error::broken_invariant("a run has a tip"))?;
             let text = self.requested_text(request, run, &record)?;
-            let text = replace_state_markers(&text, self.signer.bookmarks(facts));
+            let text = replace_state_markers(&text, self.signer.state_signer(facts));
             self.paged(facts, run, request, &text)
         })
     }

@@ -7,7 +7,7 @@ use workrail_core::derive;
 use workrail_core::label::RunLabel;
 use workrail_core::project::SessionState;
 use workrail_core::reply::children::finished_inside;
-use workrail_core::reply::recovery::{Audience, Recovering, Snapshots as _};
+use workrail_core::reply::recovery::{Audience, RecoveryInput, Snapshots as _};
 use workrail_core::reply::{LongText, ReplyInput, ReplyMoment, StepExtras, render};
 use workrail_core::token::NodeFacts;
 use workrail_model::compiled::CompiledWorkflow;
@@ -82,7 +82,7 @@ impl Reading<'_> {
                 RunRights::Work => Attempts::both(attempt, state.pending_step().is_some()),
                 RunRights::ReadOnly { .. } => Attempts { ack: None, checkpoint: None },
             };
-            reply::sign(&body, &self.signer.tokens(session, at, attempts), self.signer.bookmarks(facts))
+            reply::sign(&body, &self.signer.tokens(session, at, attempts), self.signer.state_signer(facts))
         })
     }
 
@@ -95,8 +95,8 @@ impl Reading<'_> {
         context: &Context,
         workspace: Option<&WorkspacePath>,
     ) -> StepExtras {
-        let recovering =
-            Recovering { facts, workflow, context, snapshots: &self.content, audience: Audience::Agent };
+        let audience = Audience::RunAgent;
+        let recovery = RecoveryInput { facts, workflow, context, snapshots: &self.content, audience };
         let sources = self.catalog.sources(workspace);
         // The file may be missing or broken by now: the run does not need it.
         let now = self.catalog.compiled_from(&sources, &workflow.workflow_id).ok();
@@ -112,13 +112,13 @@ impl Reading<'_> {
             refused_before: disclose::refused_before(facts, at.node),
             references: self.references(workflow, now.as_ref().map(|entry| &entry.source), workspace),
             warnings: self.current_warnings(facts, at, &sources),
-            run_is_at: recovering.run_is_at(at.node),
-            open_tips: recovering.open_tips(at.node),
+            run_is_at: recovery.run_is_at(at.node),
+            open_tips: recovery.open_tips(at.node),
             children: finished_inside(facts, at.node, &self.content),
-            recap: recovering.recap(at.node),
-            branches: recovering.branches(at.node),
-            downstream: recovering.downstream(at.node),
-            functions: recovering.functions(at.node),
+            recap: recovery.recap(at.node),
+            branches: recovery.branches(at.node),
+            downstream: recovery.downstream(at.node),
+            functions: recovery.functions(at.node),
             other_runs: self.other_runs(facts, at.run),
             ..StepExtras::default()
         }

@@ -162,7 +162,7 @@ pub(crate) struct ReplyTokens {
     pub checkpoint: Option<String>,
 }
 
-/// Signs a rendered reply; `other` signs the bookmark of another node in the session.
+/// Signs a rendered reply; `other` signs the state token of another node in the session.
 pub(crate) fn sign(
     stored: &StoredReply,
     tokens: &ReplyTokens,

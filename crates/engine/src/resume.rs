@@ -9,7 +9,7 @@ use workrail_core::label::RunLabel;
 use workrail_core::progress::{Progress, rest_in_words};
 use workrail_core::project::SessionState;
 use workrail_core::render::prompt::title_without_secrets;
-use workrail_core::reply::recovery::{Audience, Recovering};
+use workrail_core::reply::recovery::{Audience, RecoveryInput};
 use workrail_core::reply::{TITLE_SHOWN_BYTES_MAX, rehydrate_call, tips};
 use workrail_core::resume::{
     CardPosition, MatchQuality, Ranked, RecentRuns, ResumeQuery, RunCard, rank, snippet,
@@ -253,15 +253,15 @@ impl Reading<'_> {
         let goal = context.get("goal").and_then(Value::as_str);
         let pending = snapshot.state().pending_step();
         let progress = Progress::of(&workflow, snapshot.state(), &context);
-        let recovering = Recovering {
+        let recovery = RecoveryInput {
             facts,
             workflow: &workflow,
             context: &context,
             snapshots: &self.content,
-            audience: Audience::Person,
+            audience: Audience::AnyReader,
         };
         let open_tips =
-            recovering.open_tips(position.tip).into_iter().map(|tip| self.signed(facts, tip)).collect();
+            recovery.open_tips(position.tip).into_iter().map(|tip| self.signed(facts, tip)).collect();
         Ok(Candidate {
             workflow_id: Some(position.workflow_id.clone()),
             goal: goal.map(|goal| without_markers(&truncate_with_marker(goal, GOAL_SHOWN_BYTES_MAX))),
@@ -290,7 +290,7 @@ impl Reading<'_> {
             let mut call = call;
             for value in call.arguments.values_mut() {
                 if let Value::String(text) = value {
-                    *text = replace_state_markers(text, self.signer.bookmarks(facts));
+                    *text = replace_state_markers(text, self.signer.state_signer(facts));
                 }
             }
             call

@@ -9,9 +9,9 @@ use workrail_model::error::ErrorEnvelope;
 use workrail_model::id::SessionId;
 use workrail_model::plan::AppendPlan;
 use workrail_ports::cache::{ProjectionCache, SessionIndex};
-use workrail_ports::control::PendingPreferencesReader;
 use workrail_ports::environment::Entropy;
 use workrail_ports::passkeys::PasskeyReader;
+use workrail_ports::pending_preferences::PendingPreferencesReader;
 use workrail_ports::session_store::{Appended, LockedSession, SessionReader, StoreError};
 
 use crate::catalog::Catalog;

@@ -373,7 +373,7 @@ impl<S: Store> Engine<S> {
         let at = token::node_facts(facts, begun.root)?;
         let attempts = Attempts::both(begun.attempt, begun.reply.body.pending.is_some());
         let tokens = self.signer.tokens(facts.session_id(), at, attempts);
-        reply::sign(&begun.reply, &tokens, self.signer.bookmarks(facts))
+        reply::sign(&begun.reply, &tokens, self.signer.state_signer(facts))
     }
 }
 

@@ -235,7 +235,7 @@ impl Signer {
         keyring.map_or_else(String::new, |keyring| token::mint(target, self.encoding, &keyring.current))
     }
 
-    /// The tokens of a node: a bookmark, and with an attempt the rights to checkpoint and to complete.
+    /// The tokens of a node: its state token, and with an attempt the rights to checkpoint and to complete.
     pub(crate) fn tokens(&self, session: SessionId, at: NodeFacts, attempts: Attempts) -> ReplyTokens {
         let ack = |attempt| self.mint(&MintTarget::Ack { session, at, attempt });
         let checkpoint = |attempt| self.mint(&MintTarget::Checkpoint { session, at, attempt });
@@ -254,8 +254,8 @@ impl Signer {
         self.mint(&MintTarget::Session { session })
     }
 
-    /// Signs the bookmark of another node of the same session, named in a stored reply.
-    pub(crate) fn bookmarks<'a>(&'a self, facts: &'a SessionState) -> impl Fn(EventIndex) -> String + 'a {
+    /// Signs the state token of another node of the same session, named in a stored reply.
+    pub(crate) fn state_signer<'a>(&'a self, facts: &'a SessionState) -> impl Fn(EventIndex) -> String + 'a {
         move |index| {
             let at = Nodes(facts).by_event(index);
             at.map_or_else(String::new, |at| self.state(facts.session_id(), at))

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use lru::LruCache;
 use workrail_core::compile::Diagnostics;
-use workrail_core::discover::Summary;
+use workrail_core::discover::WorkflowSummary;
 use workrail_model::compiled::CompiledWorkflow;
 use workrail_model::digest::Sha256;
 use workrail_model::discovery::UnusableFile;
@@ -20,21 +20,21 @@ const COMPILED_MAX: NonZeroUsize = NonZeroUsize::new(32).expect("a literal above
 
 /// A file's digest, and the id that it claims.
 #[derive(Clone, Debug)]
-pub(super) struct Head {
+pub(super) struct FileIdentity {
     pub(super) digest: Sha256,
     pub(super) id: Option<WorkflowId>,
 }
 
 #[derive(Clone, Debug)]
 pub(super) enum FileUsability {
-    Usable(Arc<Summary>),
+    Usable(Arc<WorkflowSummary>),
     Unusable(Arc<UnusableFile>),
 }
 
 #[derive(Clone, Debug)]
 pub(super) struct Compiled {
     pub(super) workflow: Arc<CompiledWorkflow>,
-    pub(super) summary: Arc<Summary>,
+    pub(super) summary: Arc<WorkflowSummary>,
     pub(super) diagnostics: Arc<Diagnostics>,
 }
 
@@ -43,14 +43,18 @@ pub(super) struct Cache(Mutex<CacheEntries>);
 
 #[derive(Debug)]
 struct CacheEntries {
-    heads: BTreeMap<String, (Option<WorkflowFileStamp>, Head)>,
+    identities: BTreeMap<String, (Option<WorkflowFileStamp>, FileIdentity)>,
     usabilities: BTreeMap<Sha256, FileUsability>,
     compiled: LruCache<Sha256, Compiled>,
 }
 
 impl Default for CacheEntries {
     fn default() -> Self {
-        Self { heads: BTreeMap::new(), usabilities: BTreeMap::new(), compiled: LruCache::new(COMPILED_MAX) }
+        Self {
+            identities: BTreeMap::new(),
+            usabilities: BTreeMap::new(),
+            compiled: LruCache::new(COMPILED_MAX),
+        }
     }
 }
 
@@ -61,32 +65,32 @@ impl Cache {
     }
 
     /// What is cached for a file that has not changed.
-    pub(super) fn head(&self, file: &CandidateFile) -> Option<Head> {
+    pub(super) fn identity(&self, file: &CandidateFile) -> Option<FileIdentity> {
         let stamp = file.stamp?;
         let entries = self.entries();
         entries
-            .heads
+            .identities
             .get(&file.location)
             .filter(|(known, _)| *known == Some(stamp))
-            .map(|(_, head)| head.clone())
+            .map(|(_, identity)| identity.clone())
     }
 
     /// What is cached for a file with this digest, whatever its stamp.
-    pub(super) fn head_of(&self, file: &CandidateFile, digest: Sha256) -> Option<Head> {
+    pub(super) fn identity_of(&self, file: &CandidateFile, digest: Sha256) -> Option<FileIdentity> {
         let entries = self.entries();
         entries
-            .heads
+            .identities
             .get(&file.location)
-            .filter(|(_, head)| head.digest == digest)
-            .map(|(_, head)| head.clone())
+            .filter(|(_, identity)| identity.digest == digest)
+            .map(|(_, identity)| identity.clone())
     }
 
-    pub(super) fn keep_head(&self, file: &CandidateFile, head: &Head) {
+    pub(super) fn keep_identity(&self, file: &CandidateFile, identity: &FileIdentity) {
         let mut entries = self.entries();
-        if entries.heads.len() >= FILES_MAX && !entries.heads.contains_key(&file.location) {
-            entries.heads.clear();
+        if entries.identities.len() >= FILES_MAX && !entries.identities.contains_key(&file.location) {
+            entries.identities.clear();
         }
-        entries.heads.insert(file.location.clone(), (file.stamp, head.clone()));
+        entries.identities.insert(file.location.clone(), (file.stamp, identity.clone()));
     }
 
     pub(super) fn usability(&self, key: &Sha256) -> Option<FileUsability> {

@@ -6,7 +6,7 @@ use workrail_core::compile::{
     Bindings, CompileInput, DiagnosticSeverity, Diagnostics, FileOrigin, Library, authored_id, bindings_for,
     check,
 };
-use workrail_core::discover::{Choice, IdClaim, OwnerSelection, Summary, kind_of, select};
+use workrail_core::discover::{Choice, IdClaim, OwnerSelection, WorkflowSummary, select, workflow_kind};
 use workrail_model::compiled::CompiledWorkflow;
 use workrail_model::digest::Sha256;
 use workrail_model::discovery::{
@@ -18,9 +18,28 @@ use workrail_ports::workflow_source::{
     BindingsFile, CandidateFile, ProblemScope, SourceError, SourceFile, SourceListing,
 };
 
-use super::cache::{Compiled, FileUsability, Head};
+use super::cache::{Compiled, FileIdentity, FileUsability};
 use super::{Catalog, Listing, Repeatable, UnseenSource};
 use crate::error::{self, BoxedError};
+
+/// The files that a workspace offers, by whether they claim an id.
+struct ClaimedFiles {
+    claims: Vec<IdClaim>,
+    /// In the order of the claims.
+    files: Vec<CandidateFile>,
+    /// Files without an id. They cannot be asked for; the compiler reports what is wrong with them.
+    nameless: Vec<(CandidateFile, Sha256)>,
+}
+
+/// What is wrong with the sources and files of a workspace.
+#[derive(Default)]
+struct Trouble {
+    unusable: Vec<UnusableFile>,
+    unseen: Vec<UnseenSource>,
+    interrupted: Option<BoxedError>,
+    /// Whether a file could not be read.
+    has_unread_file: bool,
+}
 
 impl Catalog {
     pub(super) fn listing(
@@ -28,101 +47,37 @@ impl Catalog {
         sources: SourceListing,
         bindings: Result<Option<BindingsFile>, SourceError>,
     ) -> Listing {
-        let mut unusable: Vec<UnusableFile> = sources
-            .problems
-            .iter()
-            .map(|problem| {
-                refused(
-                    problem.precedence,
-                    &problem.reference,
-                    None,
-                    &[format!("{}; {}", problem.problem, problem.fix)],
-                )
-            })
-            .collect();
-        let mut unseen: Vec<UnseenSource> = Vec::new();
-        for problem in &sources.problems {
-            match problem.scope {
-                ProblemScope::Named => {}
-                ProblemScope::Unseen { folder_position } => unseen.push(UnseenSource {
-                    precedence: problem.precedence,
-                    folder_position,
-                    reference: problem.reference.clone(),
-                }),
-            }
-        }
-        let mut interrupted = sources.interrupted.as_deref().map(error::sources_interrupted);
-        if let Some(error) = &interrupted {
-            unusable.push(refused(
-                Precedence::Project,
-                "sources",
-                None,
-                std::slice::from_ref(&error.message),
-            ));
-        }
+        let mut trouble = Trouble::of_sources(&sources);
         let (bindings, broken_bindings) = match usable_bindings(bindings) {
             Ok(bindings) => (bindings, None),
             Err(error) => {
                 let why = error.message.clone();
-                unusable.push(refused(Precedence::Project, "bindings", None, &[why]));
+                trouble.unusable.push(refused(Precedence::Project, "bindings", None, &[why]));
                 (None, Some(error))
             }
         };
-        let mut repeatable = Repeatable::Yes;
-        let (mut claims, mut files, mut nameless) = (Vec::new(), Vec::new(), Vec::new());
-        for file in sources.files {
-            match self.head(&file) {
-                Err(cause) => {
-                    repeatable = Repeatable::No;
-                    unusable.push(refused(file.precedence, &file.reference, None, &[cause.to_string()]));
-                    match cause {
-                        SourceError::Interrupted { .. } => {
-                            interrupted.get_or_insert_with(|| error::source(&cause));
-                        }
-                        SourceError::Unreadable { .. } => unseen.push(UnseenSource {
-                            precedence: file.precedence,
-                            folder_position: file.folder_position,
-                            reference: file.reference,
-                        }),
-                    }
-                }
-                Ok(Head { digest, id: Some(id) }) => {
-                    let (precedence, folder_position) = (file.precedence, file.folder_position);
-                    claims.push(IdClaim {
-                        id,
-                        precedence,
-                        folder_position,
-                        reference: file.reference.clone(),
-                        digest,
-                    });
-                    files.push(file);
-                }
-                // A file without an id cannot be asked for; the compiler reports what is wrong with it.
-                Ok(Head { digest, id: None }) => {
-                    nameless.push((file, digest));
-                }
-            }
-        }
+        let ClaimedFiles { claims, files, nameless } = self.claim_files(sources.files, &mut trouble);
         let selection = select(&claims);
         let routines = routines(&claims, &selection);
         for (claim, choice) in claims.iter().zip(&selection.choices) {
             if let Some(why) = why_not(claim, *choice, &claims) {
                 let id = Some(&claim.id);
-                unusable.push(refused(claim.precedence, &claim.reference, id, &[why]));
+                trouble.unusable.push(refused(claim.precedence, &claim.reference, id, &[why]));
             }
         }
-        if interrupted.is_some() {
-            repeatable = Repeatable::No;
-        }
+        let repeatable = match trouble.has_unread_file || trouble.interrupted.is_some() {
+            true => Repeatable::No,
+            false => Repeatable::Yes,
+        };
         let mut listing = Listing {
             claims,
             files,
             selection,
-            unusable,
+            unusable: trouble.unusable,
             bindings,
             broken_bindings,
-            interrupted,
-            unseen,
+            interrupted: trouble.interrupted,
+            unseen: trouble.unseen,
             repeatable,
             routines,
         };
@@ -137,6 +92,28 @@ impl Catalog {
         listing
     }
 
+    /// Reads the ids that files claim.
+    fn claim_files(&self, offered: Vec<CandidateFile>, trouble: &mut Trouble) -> ClaimedFiles {
+        let (mut claims, mut files, mut nameless) = (Vec::new(), Vec::new(), Vec::new());
+        for file in offered {
+            match self.identity(&file) {
+                Err(cause) => trouble.add_unread(file, &cause),
+                Ok(FileIdentity { digest, id: Some(id) }) => {
+                    claims.push(IdClaim {
+                        id,
+                        precedence: file.precedence,
+                        folder_position: file.folder_position,
+                        reference: file.reference.clone(),
+                        digest,
+                    });
+                    files.push(file);
+                }
+                Ok(FileIdentity { digest, id: None }) => nameless.push((file, digest)),
+            }
+        }
+        ClaimedFiles { claims, files, nameless }
+    }
+
     /// The routines of a listing, read only now: only a file that calls a template needs them.
     pub(super) fn routines_of(&self, listing: &Listing) -> Library {
         listing.routines.iter().fold(Library::EMPTY, |library, position| {
@@ -148,19 +125,18 @@ impl Catalog {
         })
     }
 
-    /// A file's digest, and the id it claims.
-    fn head(&self, file: &CandidateFile) -> Result<Head, SourceError> {
-        if let Some(head) = self.cache.head(file) {
-            return Ok(head);
+    fn identity(&self, file: &CandidateFile) -> Result<FileIdentity, SourceError> {
+        if let Some(identity) = self.cache.identity(file) {
+            return Ok(identity);
         }
         let bytes = self.source.read(file)?;
         let digest = Sha256::of(&bytes);
-        let head = match self.cache.head_of(file, digest) {
-            Some(head) => head,
-            None => Head { digest, id: authored_id(&bytes) },
+        let identity = match self.cache.identity_of(file, digest) {
+            Some(identity) => identity,
+            None => FileIdentity { digest, id: authored_id(&bytes) },
         };
-        self.cache.keep_head(file, &head);
-        Ok(head)
+        self.cache.keep_identity(file, &identity);
+        Ok(identity)
     }
 
     pub(super) fn usability(&self, listing: &Listing, position: usize) -> (FileUsability, Repeatable) {
@@ -203,13 +179,13 @@ impl Catalog {
         id: &WorkflowId,
         listing: &Listing,
     ) -> Result<Compiled, BoxedError> {
-        let head = self.head(file).map_err(|cause| match cause {
+        let identity = self.identity(file).map_err(|cause| match cause {
             SourceError::Interrupted { .. } => error::source(&cause),
             SourceError::Unreadable { .. } => {
                 error::unusable_workflow(id, &file.reference, &cause.to_string())
             }
         });
-        let digest = head?.digest;
+        let digest = identity?.digest;
         let (workflow, summary, diagnostics) =
             self.checked(file, digest, Some(id), listing).map_err(|trouble| match trouble {
                 CompileFailure::Diagnostics(diagnostics) => error::diagnostics(&diagnostics),
@@ -226,7 +202,7 @@ impl Catalog {
         digest: Sha256,
         id: Option<&WorkflowId>,
         listing: &Listing,
-    ) -> Result<(CompiledWorkflow, Arc<Summary>, Diagnostics), CompileFailure> {
+    ) -> Result<(CompiledWorkflow, Arc<WorkflowSummary>, Diagnostics), CompileFailure> {
         let bytes = self.source.read(file).map_err(|cause| CompileFailure::Outside(error::source(&cause)))?;
         let outside = |why: &str| {
             let own = id.cloned().or_else(|| authored_id(&bytes));
@@ -246,7 +222,8 @@ impl Catalog {
                 .map_err(|cause| CompileFailure::Outside(error::bindings(&bindings.reference, &cause)))?,
             (None, _) | (_, None) => Bindings::new(),
         };
-        let calls_a_template = bytes.windows(CALL.len()).any(|part| part == CALL);
+        let calls_a_template =
+            bytes.windows(TEMPLATE_CALL_BYTES.len()).any(|part| part == TEMPLATE_CALL_BYTES);
         let library = if calls_a_template { self.routines_of(listing) } else { Library::EMPTY };
         let input = CompileInput {
             origin: FileOrigin::of(file.precedence.source_kind()),
@@ -259,32 +236,34 @@ impl Catalog {
             return Err(CompileFailure::Diagnostics(checked.diagnostics));
         };
         let hash = workflow.hash().map_err(|cause| outside(&cause.to_string()))?;
-        let summary = Arc::new(Summary::new(&workflow, hash, file.precedence, &file.reference, digest));
-        Ok((workflow, summary, checked.diagnostics))
+        let summary = WorkflowSummary::new(&workflow, hash, file.precedence, &file.reference, digest);
+        Ok((workflow, Arc::new(summary), checked.diagnostics))
     }
 }
 
 /// Everything that the result of compiling depends on.
 pub(super) fn key(file: &CandidateFile, digest: Sha256, listing: &Listing) -> Sha256 {
-    let kind = format!("{:?}", file.precedence);
+    let source = file.precedence.word();
     let bindings: &[u8] = listing.bindings.as_ref().map_or(&[], |file| &file.bytes);
     let routines = listing.routines.iter().flat_map(|position| {
         let claim = &listing.claims[*position];
         [claim.id.as_str().as_bytes(), claim.digest.as_bytes()].concat()
     });
     let routines: Vec<u8> = routines.collect();
-    Sha256::of_parts(&[digest.as_bytes(), kind.as_bytes(), file.reference.as_bytes(), bindings, &routines])
+    Sha256::of_parts(&[digest.as_bytes(), source.as_bytes(), file.reference.as_bytes(), bindings, &routines])
 }
 
-/// What every spelling of a template call contains.
-const CALL: &[u8] = b"emplate";
+/// What every spelling of a template call contains, whatever the case of its first letter. A file without these bytes
+/// needs no routines, and looking for them is cheaper than reading every routine.
+const TEMPLATE_CALL_BYTES: &[u8] = b"emplate";
 
 /// The files that others may inject. The compiler already knows the bundled routines.
 fn routines(claims: &[IdClaim], selection: &OwnerSelection) -> Vec<usize> {
     let owners = selection.owners.iter();
     let routines = owners.filter(|(id, position)| {
         let claim = &claims[**position];
-        claim.precedence != Precedence::Bundled && kind_of(id, &claim.reference) == WorkflowKind::Routine
+        claim.precedence != Precedence::Bundled
+            && workflow_kind(id, &claim.reference) == WorkflowKind::Routine
     });
     routines.map(|(_, position)| *position).collect()
 }
@@ -312,6 +291,46 @@ pub(super) fn why_not(claim: &IdClaim, choice: Choice, claims: &[IdClaim]) -> Op
         Choice::Duplicate { winner } => {
             let winner = claims.get(winner).map_or("another file", |claim| claim.reference.as_str());
             Some(format!("{winner} has the same id and is used instead; give one of them another id"))
+        }
+    }
+}
+
+impl Trouble {
+    /// What the sources themselves report.
+    fn of_sources(sources: &SourceListing) -> Self {
+        let mut trouble = Self::default();
+        for problem in &sources.problems {
+            let why = format!("{}; {}", problem.problem, problem.fix);
+            trouble.unusable.push(refused(problem.precedence, &problem.reference, None, &[why]));
+            match problem.scope {
+                ProblemScope::Named => {}
+                ProblemScope::Unseen { folder_position } => trouble.unseen.push(UnseenSource {
+                    precedence: problem.precedence,
+                    folder_position,
+                    reference: problem.reference.clone(),
+                }),
+            }
+        }
+        trouble.interrupted = sources.interrupted.as_deref().map(error::sources_interrupted);
+        if let Some(error) = &trouble.interrupted {
+            let why = std::slice::from_ref(&error.message);
+            trouble.unusable.push(refused(Precedence::Project, "sources", None, why));
+        }
+        trouble
+    }
+
+    fn add_unread(&mut self, file: CandidateFile, cause: &SourceError) {
+        self.has_unread_file = true;
+        self.unusable.push(refused(file.precedence, &file.reference, None, &[cause.to_string()]));
+        match cause {
+            SourceError::Interrupted { .. } => {
+                self.interrupted.get_or_insert_with(|| error::source(cause));
+            }
+            SourceError::Unreadable { .. } => self.unseen.push(UnseenSource {
+                precedence: file.precedence,
+                folder_position: file.folder_position,
+                reference: file.reference,
+            }),
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use workrail_core::discover::Summary;
+use workrail_core::discover::WorkflowSummary;
 use workrail_model::discovery::{UnusableFile, WorkflowList};
 use workrail_ports::workflow_source::{BindingsFile, ListingId, SourceError};
 use workrail_ports::workspace::WorkspacePath;
@@ -13,7 +13,7 @@ use super::Listing;
 /// A process serves a few workspaces; beyond that, they are listed anew each time.
 const WORKSPACES_MAX: usize = 16;
 
-pub(super) type Everything = (Vec<Arc<Summary>>, Vec<UnusableFile>);
+pub(super) type Everything = (Vec<Arc<WorkflowSummary>>, Vec<UnusableFile>);
 type BindingsFileResult = Result<Option<BindingsFile>, SourceError>;
 
 /// One listing of a workspace, and what was derived from it so far.

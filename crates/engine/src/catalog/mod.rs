@@ -15,7 +15,7 @@ use std::sync::Arc;
 use workrail_core::agent_site::RunRights;
 use workrail_core::compile::{Diagnostics, Library};
 pub use workrail_core::discover::{Choice, Filter};
-use workrail_core::discover::{IdClaim, OwnerSelection, Summary, kind_of, list, matching};
+use workrail_core::discover::{IdClaim, OwnerSelection, WorkflowSummary, list, matching, workflow_kind};
 use workrail_model::compiled::CompiledWorkflow;
 use workrail_model::digest::{Sha256, WorkflowHash};
 use workrail_model::discovery::{
@@ -279,7 +279,7 @@ impl Catalog {
     ) -> (Vec<ListedWorkflow>, Vec<UnusableFile>) {
         let known = self.current_listing(workspace);
         let (usable, unusable) = &*self.everything(&known);
-        let summaries: Vec<&Summary> = usable.iter().map(|summary| &**summary).collect();
+        let summaries: Vec<&WorkflowSummary> = usable.iter().map(|summary| &**summary).collect();
         (matching(&summaries, filter, |id| known.listing.has(id)), unusable.clone())
     }
 
@@ -294,7 +294,7 @@ impl Catalog {
         known.listing.complete()?;
         let made = || {
             let (usable, unusable) = &*self.everything(&known);
-            let summaries: Vec<&Summary> = usable.iter().map(|summary| &**summary).collect();
+            let summaries: Vec<&WorkflowSummary> = usable.iter().map(|summary| &**summary).collect();
             list(&summaries, unusable.clone(), filter, (tools, rights), |id| known.listing.has(id))
         };
         // Cached for those who may work; others read it rarely.
@@ -398,7 +398,7 @@ fn unknown(listing: &Listing, id: &WorkflowId) -> BoxedError {
     // Routines are parts of other workflows: a misspelled id rarely means one.
     let of_kind = |kind: WorkflowKind| {
         listing.selection.owners.iter().filter_map(move |(own, position)| {
-            let its_kind = kind_of(own, &listing.claims[*position].reference);
+            let its_kind = workflow_kind(own, &listing.claims[*position].reference);
             (its_kind == kind).then_some(own.as_str())
         })
     };

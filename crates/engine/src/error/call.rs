@@ -6,7 +6,7 @@ use workrail_core::read_run::NoSuchStep;
 use workrail_model::compiled::AcceptedValues;
 use workrail_model::error::{ErrorCode, ErrorDetails, RefusedArgument, Retry, SizeMethod};
 use workrail_model::event::ContextError;
-use workrail_model::id::RunId;
+use workrail_model::id::{RunId, SessionId};
 use workrail_model::limits::{CONTEXT_BYTES_MAX, GOAL_BYTES_MAX};
 use workrail_model::name::NameError;
 use workrail_model::name::{ContextKey, WorkflowId};
@@ -209,17 +209,24 @@ const CANDIDATES_NAMED: usize = 8;
 
 /// A name that fits several runs or sessions.
 pub(crate) fn ambiguous_name(text: &str, candidates: &[String]) -> BoxedError {
+    let advice = Advice::from("Name one of them, or use its whole id. `workrail session list` shows them.")
+        .in_team("Name one of them, or use its whole id.");
+    ambiguous(text, candidates, advice)
+}
+
+/// A name that fits several sessions of a backup, whose sessions no command lists.
+pub(crate) fn ambiguous_in_backup(text: &str, sessions: &[SessionId]) -> BoxedError {
+    let candidates: Vec<String> = sessions.iter().map(SessionId::to_string).collect();
+    ambiguous(text, &candidates, "Use the whole session id.")
+}
+
+fn ambiguous(text: &str, candidates: &[String], advice: impl Into<Advice>) -> BoxedError {
     let shown = quoted(text.trim());
     let more = candidates.len().saturating_sub(CANDIDATES_NAMED);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     let named = candidates.iter().take(CANDIDATES_NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
-    let mut error = envelope(
-        ErrorCode::SessionNotFound,
-        Retry::NotRetryable,
-        format!("`{shown}` could be {named}{more}."),
-        Advice::from("Name one of them, or use its whole id. `workrail session list` shows them.")
-            .in_team("Name one of them, or use its whole id."),
-    );
+    let message = format!("`{shown}` could be {named}{more}.");
+    let mut error = envelope(ErrorCode::SessionNotFound, Retry::NotRetryable, message, advice);
     error.details = Some(ErrorDetails::Candidates { candidates: candidates.to_vec() });
     error
 }
@@ -440,7 +447,14 @@ pub(crate) fn context(cause: &ContextError) -> BoxedError {
     error
 }
 
-pub(crate) fn query(what: &str, bytes: usize, max: usize) -> BoxedError {
+pub(crate) fn too_many_tags(count: usize, max: usize) -> BoxedError {
+    let mut error =
+        invalid(format!("`tags` has {count} entries, at most {max} are allowed."), "Search with fewer tags.");
+    error.next_call = Some(NextCall::new(ToolName::ListWorkflows, []));
+    error
+}
+
+pub(crate) fn query_too_long(what: &str, bytes: usize, max: usize) -> BoxedError {
     let mut error = invalid(
         format!("`{what}` has {bytes} bytes, at most {max} are allowed."),
         "Search with fewer words.",

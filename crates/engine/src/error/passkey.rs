@@ -21,10 +21,11 @@ pub(crate) fn passkey_log(cause: PasskeyLogError) -> BoxedError {
         PasskeyLogError::File(KeyringError::Io(cause)) if cause.kind == FsErrorKind::Database => io(&cause),
         PasskeyLogError::File(cause) => invalid(
             format!("The passkey log cannot be used: {cause}. Nothing was recorded."),
-            Advice::from("Check the owner and the permissions of the folder `keys` in the data directory.")
-                .by_an_admin(
-                    "check the owner and the permissions of the folder `keys` in the data directory",
-                ),
+            Advice::from(
+                "Make it a plain file that only its owner may read, in a folder `keys` of the same owner (`chmod`, \
+                 `chown`), or restore it from a backup. If it is lost, move it out of the data directory.",
+            )
+            .by_an_admin("check the owner and the permissions of the folder `keys` in the data directory"),
         ),
         PasskeyLogError::Changed | PasskeyLogError::Full => {
             invalid(format!("{}. Nothing was recorded.", sentence(&cause.to_string())), "Try again.")
@@ -32,9 +33,10 @@ pub(crate) fn passkey_log(cause: PasskeyLogError) -> BoxedError {
     }
 }
 
-pub(crate) fn key_not_enrolled(problem: &str) -> BoxedError {
+/// An enrolment, a use, a removal or a reset that does not follow from the log.
+pub(crate) fn passkey_log_not_changed(problem: &str) -> BoxedError {
     invalid(
-        format!("The passkey was not changed: {problem}. Nothing was recorded."),
+        format!("Nothing was recorded in the passkey log: {problem}."),
         "Go back, load the page again and try it again.",
     )
 }

@@ -55,7 +55,9 @@ pub(crate) fn token(cause: &TokenError) -> BoxedError {
         }
         TokenError::WorkflowHashMismatch { .. } => "Use a token from the latest reply of this run.",
         TokenError::SessionLocked => {
-            let advice = Advice::repeat_soon_or("look for a WorkRail process that hangs, and end it");
+            let advice = Advice::repeat_soon_or(
+                "in a data directory, `workrail doctor` names the lock that is held; end the WorkRail process that hangs",
+            );
             return envelope(cause.code(), retry, message, advice);
         }
     };
@@ -85,9 +87,9 @@ pub(crate) fn wrong_token_kind(found: TokenKind, wanted: TokenKind) -> BoxedErro
     envelope(ErrorCode::TokenScopeMismatch, Retry::RetryableImmediate, message, suggestion)
 }
 
-pub(crate) fn other_session(bookmark: SessionId, ack: SessionId) -> BoxedError {
+pub(crate) fn other_session(of_state: SessionId, of_ack: SessionId) -> BoxedError {
     let message =
-        format!("The two tokens belong to different sessions, {bookmark} and {ack}. Nothing was changed.");
+        format!("The two tokens belong to different sessions, {of_state} and {of_ack}. Nothing was changed.");
     let suggestion = "Send one of them alone, or both tokens of the same reply.";
     envelope(ErrorCode::TokenScopeMismatch, Retry::RetryableImmediate, message, suggestion)
 }

@@ -83,7 +83,8 @@ fn session_locked(session: SessionId) -> BoxedError {
         Retry::RetryableAfterMs { after_ms: LOCK_RETRY_AFTER_MS },
         format!("Another process is writing to session {session}. Nothing was changed."),
         Advice::from(
-            "Run the same command again in a moment. If it persists: look for a WorkRail process that hangs, and end it.",
+            "Run the same command again in a moment. If it persists, end the WorkRail process that hangs; in a data directory, \
+             `workrail doctor` names the lock that is held.",
         )
         .in_team("Try again in a moment. If it persists, tell an admin of the team."),
     )

@@ -5,6 +5,7 @@
 use serde_json::{Map, Value, json};
 use workrail_model::canonical::value_to_canonical;
 use workrail_model::error::{ErrorDetails, Oversize, RefusedArgument};
+use workrail_model::event::Context;
 use workrail_model::limits::{GOAL_BYTES_MAX, JSON_DEPTH_MAX};
 use workrail_model::placeholder;
 use workrail_model::reply::NextCall;
@@ -23,8 +24,6 @@ const KEPT_BYTES_MAX: usize = 2048;
 const KEPT_TOGETHER_BYTES_MAX: usize = 1024;
 /// Far below the limit: what is kept is wrapped once more before it is checked.
 const KEPT_DEPTH_MAX: usize = JSON_DEPTH_MAX / 2;
-
-const RESERVED_CONTEXT_KEYS: [&str; 4] = ["__proto__", "constructor", "prototype", "is_autonomous"];
 
 /// The same call without what the engine found too large or not allowed. `details` is what it measured.
 pub fn acceptable(
@@ -46,7 +45,7 @@ pub fn acceptable(
     }
     let sent = arguments.get("context").map_or(0, |context| context.to_string().len());
     if let Some(Value::Object(context)) = arguments.get_mut("context") {
-        context.retain(|key, value| !RESERVED_CONTEXT_KEYS.contains(&key.as_str()) && is_small(value));
+        context.retain(|key, value| !Context::RESERVED_KEYS.contains(&key.as_str()) && is_small(value));
     }
     if let Some(ErrorDetails::MissingContext(wanted) | ErrorDetails::StepTextTooLong { wanted, .. }) = details
     {

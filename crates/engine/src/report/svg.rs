@@ -36,7 +36,7 @@ pub(super) fn draw(nodes: &[NodeReport], address: &dyn Fn(NodeId) -> String) -> 
             let path = format!("M{left} {from}V{bend}Q{left} {y} {turned} {y}H{x}");
             lines.push(html! { path class="edge side" d=(path) {} });
         } else if let Some(from) = last.get(row.lane) {
-            let is_dashed = matches!(row.point, Point::Skipped(_));
+            let is_dashed = matches!(row.point, Point::LeftOut(_));
             lines.push(html! { path.edge.skip[is_dashed] d={ "M" (x) " " (from) "V" (y) } {} });
         }
         last.truncate(row.lane);
@@ -46,7 +46,7 @@ pub(super) fn draw(nodes: &[NodeReport], address: &dyn Fn(NodeId) -> String) -> 
                 let node = &nodes[at];
                 point(node, &address(node.node_id), (x, y), text_x)
             }
-            Point::Skipped(count) => html! {
+            Point::LeftOut(count) => html! {
                 circle.skipped cx=(x) cy=(y) r="3" {}
                 text.quiet x=(text_x) y=(y + 4) { (count) " more" }
             },

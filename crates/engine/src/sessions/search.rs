@@ -1,4 +1,4 @@
-//! Full-text search over all notes of the store.
+//! Full-text search over all records of the store: runs, notes and artifacts.
 
 use workrail_core::overview::{Hit, SearchWords, hits, order};
 use workrail_core::reply::recovery::Snapshots as _;
@@ -21,7 +21,7 @@ pub struct RecordSearch {
 }
 
 impl<S: Store> Engine<S> {
-    /// The newest `limit` notes that contain every word.
+    /// The newest `limit` records that contain every word.
     pub fn search_notes(
         &self,
         words: &str,

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use workrail_core::label::RunLabel;
-use workrail_core::reply::recovery::{Audience, Recovering};
+use workrail_core::reply::recovery::{Audience, RecoveryInput};
 use workrail_core::reply::rehydrate_call;
 use workrail_core::report::{ContextValues, Covers, Detail, Report, ReportInput, build};
 use workrail_core::token::NodeFacts;
@@ -110,14 +110,14 @@ impl Reading<'_> {
         let state = facts.run(run).ok_or_else(|| error::broken_invariant("a reported run is folded"))?;
         let context = facts.context_at(tip).unwrap_or_default();
         let recap = self.content.workflow(state.workflow_hash).ok().and_then(|workflow| {
-            let recovering = Recovering {
+            let recovery = RecoveryInput {
                 facts,
                 workflow: &workflow,
                 context: &context,
                 snapshots: &self.content,
-                audience: Audience::Person,
+                audience: Audience::AnyReader,
             };
-            recovering.recap(tip)
+            recovery.recap(tip)
         });
         // Only reported here: unreadable pending preferences must not make showing fail.
         let pending = self
@@ -131,12 +131,12 @@ impl Reading<'_> {
             recap,
             need: None,
             pending_preferences: pending.filter(|pending| *pending != facts.preferences(tip)),
-            next_call: self.bookmark(read, run, tip),
+            next_call: self.rehydrate_call_at(read, run, tip),
         })
     }
 
     /// The call that shows a step of a healthy session to an agent; `None` without signing keys.
-    pub(crate) fn bookmark(&self, read: &Salvaged, run: RunId, node: NodeId) -> Option<NextCall> {
+    pub(crate) fn rehydrate_call_at(&self, read: &Salvaged, run: RunId, node: NodeId) -> Option<NextCall> {
         if !read.health.is_healthy() || !self.signer.has_keys() {
             return None;
         }

@@ -173,7 +173,7 @@ pub fn find_in_backup<S: SessionReader>(backup: &S, text: &str) -> Result<Sessio
     match found.as_slice() {
         [] => Err(error::unknown_reference(text)),
         [one] => Ok(*one),
-        several => Err(error::ambiguous_label(text.trim(), several.len())),
+        several => Err(error::ambiguous_in_backup(text, several)),
     }
 }
 
@@ -426,5 +426,38 @@ fn lost_content(path: &str, session: SessionId, direction: CopyDirection) -> Cop
         what: path.to_owned(),
         problem: format!("is missing or damaged in both places (needed by {session})"),
         fix,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use workrail_model::manifest::Cursor;
+    use workrail_ports::session_store::{SessionSlice, StoreError};
+
+    use super::*;
+
+    /// A backup whose sessions are only listed: the beginning of an id needs no look at them.
+    struct Listed(Vec<SessionId>);
+
+    impl SessionReader for Listed {
+        fn sessions(&self) -> Result<Vec<SessionId>, StoreError> {
+            Ok(self.0.clone())
+        }
+
+        fn read(&self, session: SessionId, _: Option<&Cursor>) -> Result<SessionSlice, StoreError> {
+            Err(StoreError::NotFound { session })
+        }
+    }
+
+    /// Broke: "2 runs are named `sess_`" named none of them, and the advice was a command that lists another store.
+    #[test]
+    fn the_beginning_of_several_ids_is_answered_with_the_ids() {
+        let sessions = [[1; 10], [2; 10]].map(SessionId::from_bits);
+        let error = find_in_backup(&Listed(sessions.to_vec()), " sess_").unwrap_err();
+        assert_eq!(error.message, format!("`sess_` could be {}, {}.", sessions[0], sessions[1]));
+        assert_eq!(error.suggestion, "Use the whole session id.");
+        assert_eq!(error.in_team, None);
+        let backup = Listed(sessions.to_vec());
+        assert_eq!(find_in_backup(&backup, &sessions[1].to_string()).unwrap(), sessions[1]);
     }
 }

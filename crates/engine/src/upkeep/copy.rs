@@ -88,8 +88,7 @@ pub(super) enum CopyRelation {
     Behind(Cursor),
     TargetHasMore,
     Differs,
-    /// In the target.
-    Damaged,
+    TargetDamaged,
     /// In the source, for this reason; the target may have the only good copy.
     SourceDamaged(String),
 }
@@ -196,7 +195,7 @@ impl<S: Store + Upkeep + KeyringImport> StoreCopier<'_, S> {
             read => read.map_err(failed)?,
         };
         if !there.health.is_healthy() {
-            return Ok(CopyRelation::Damaged);
+            return Ok(CopyRelation::TargetDamaged);
         }
         let end = there.cursor;
         let since = match self.source.read(session, Some(&end)) {
@@ -224,7 +223,7 @@ impl<S: Store + Upkeep + KeyringImport> StoreCopier<'_, S> {
                 CopyRelation::Missing
                 | CopyRelation::Same(_)
                 | CopyRelation::Behind(_)
-                | CopyRelation::Damaged
+                | CopyRelation::TargetDamaged
                 | CopyRelation::SourceDamaged(_),
             ) => false,
         };

@@ -68,7 +68,7 @@ impl<S: Store + Upkeep + KeyringImport> StoreCopier<'_, S> {
                 self.source_damaged(session, why);
                 return Ok(());
             }
-            CopyRelation::Damaged => (
+            CopyRelation::TargetDamaged => (
                 "it is damaged in the target",
                 format!(
                     "Run `workrail store repair {session}` on the target, or delete it there, then copy again."

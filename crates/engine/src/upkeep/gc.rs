@@ -20,19 +20,13 @@ use workrail_model::time::Timestamp;
 use workrail_ports::session_store::StoreError;
 use workrail_ports::upkeep::{FOREIGN_FOLDER, SafeModeReason, Sweep, Swept, Tally, Upkeep, UpkeepError};
 
-use super::status_of;
+use super::{ApplyMode, status_of};
 use crate::ProgressSink;
 use crate::{Engine, Store, error};
 
 /// Sessions that are removed together: one sync for all of them, one open lock for each.
 const BATCH_SESSIONS: usize = 64;
 const DAY_MS: u64 = 24 * 60 * 60 * 1000;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ApplyMode {
-    DryRun,
-    Real,
-}
 
 /// What a dry run showed: the age, and each session that would be removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -187,7 +181,7 @@ impl CleanupReport {
     fn record_removal(
         &mut self,
         session: SessionId,
-        facts: &AssessedSession,
+        assessed: &AssessedSession,
         age_ms: u64,
         answer: Result<Tally, UpkeepError>,
     ) -> bool {
@@ -197,7 +191,7 @@ impl CleanupReport {
                 self.freed.sessions.bytes += tally.bytes;
                 self.removed.push(RemovedSession {
                     session_id: session,
-                    last_worked_on: facts.newest_at.clone(),
+                    last_worked_on: assessed.newest_at.clone(),
                     age_days: age_ms / DAY_MS,
                     files: tally.files,
                     bytes: tally.bytes,

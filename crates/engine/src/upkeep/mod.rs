@@ -27,13 +27,19 @@ pub use backup::{
 pub use content::{ContentRepair, RestoredContent, UnrestoredContent};
 pub use copy::{PasskeysResult, StoreCopyOptions, StoreCopySummary, TargetSessions, copy_store};
 pub use gc::{
-    AheadOfClock, ApplyMode, CleanupPlan, CleanupReport, FileTotals, FreedSpace, RemovedSession,
-    RetainedCounts,
+    AheadOfClock, CleanupPlan, CleanupReport, FileTotals, FreedSpace, RemovedSession, RetainedCounts,
 };
 pub use keys::{KeyFacts, Keys, NewKeys};
 pub use repair::{LostEvents, RepairOutcome, RepairSummary, SegmentLoss};
-pub use sessions::{Overview, RunOverview};
+pub use sessions::{RunOverview, SessionOverview};
 pub use verify::{CheckedCounts, Note, SignedRecord, StoreProblem, Verified, VerifyScope};
+
+/// Whether a command only says what it would do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ApplyMode {
+    DryRun,
+    Real,
+}
 
 /// A run's status. Whether its tip is complete is recorded in a snapshot, which may be damaged.
 fn status_of(
@@ -53,14 +59,15 @@ fn session_folder(session: SessionId) -> String {
 }
 
 /// Whether this is the path of the session's folder or of its segments.
-fn is_place_of(session: SessionId, path: &str) -> bool {
+fn is_path_of_session(session: SessionId, path: &str) -> bool {
     path.strip_prefix(&session_folder(session)).is_some_and(|rest| matches!(rest, "" | "/events"))
 }
 
 impl<S: Store + Inspection> Engine<S> {
     /// A refusal; if something else is in the place of the session's folder or of its segments, it says that instead.
     fn unless_obstructed(&self, session: SessionId, refused: Box<ErrorEnvelope>) -> Box<ErrorEnvelope> {
-        match self.store.obstacles().into_iter().find(|obstacle| is_place_of(session, &obstacle.path)) {
+        let obstacles = self.store.obstacles();
+        match obstacles.into_iter().find(|obstacle| is_path_of_session(session, &obstacle.path)) {
             Some(obstacle) => error::obstructed(refused, &obstacle),
             None => refused,
         }

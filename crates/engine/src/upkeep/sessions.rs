@@ -22,7 +22,7 @@ use crate::{Engine, Store, error};
 /// Enough about a session to recognise it.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Overview {
+pub struct SessionOverview {
     pub session_id: SessionId,
     pub health: SessionHealth,
     pub is_kept: bool,
@@ -45,7 +45,7 @@ pub struct RunOverview {
 
 impl<S: Store + Inspection> Engine<S> {
     /// What a session is, damaged or not.
-    pub fn overview(&self, session: SessionId) -> Result<Overview, Box<ErrorEnvelope>> {
+    pub fn overview(&self, session: SessionId) -> Result<SessionOverview, Box<ErrorEnvelope>> {
         let slice = self.store.read(session, None).map_err(|cause| error::upkeep(cause.into()))?;
         let mut facts = SessionState::new(session);
         // As far as it makes sense: a damaged session is shown, too.
@@ -62,7 +62,7 @@ impl<S: Store + Inspection> Engine<S> {
                 status: status_of(&facts, run.run_id, &*self.store).ok().flatten(),
             }
         });
-        Ok(Overview {
+        Ok(SessionOverview {
             session_id: session,
             runs: runs.collect(),
             is_kept: self.store.is_kept(session),
@@ -85,7 +85,7 @@ impl<S: Store + Inspection> Engine<S> {
 
 impl<S: Store + Upkeep> Engine<S> {
     /// What a session is, to whoever is about to remove it: what a killed process had written completely is a part of it.
-    pub fn overview_for_removal(&self, session: SessionId) -> Result<Overview, Box<ErrorEnvelope>> {
+    pub fn overview_for_removal(&self, session: SessionId) -> Result<SessionOverview, Box<ErrorEnvelope>> {
         self.permit(Act::Administer)?;
         self.complete_write(session)?;
         self.overview(session)
@@ -111,7 +111,7 @@ impl<S: Store + Upkeep> Engine<S> {
     }
 
     /// Removes a session that the person has seen as `seen`; its content is removed by the next clean-up.
-    pub fn delete(&self, seen: &Overview) -> Result<FileTotals, Box<ErrorEnvelope>> {
+    pub fn delete(&self, seen: &SessionOverview) -> Result<FileTotals, Box<ErrorEnvelope>> {
         self.permit(Act::Administer)?;
         let session = seen.session_id;
         self.complete_write(session)?;

@@ -65,7 +65,7 @@ impl<'s> Chat<'s> {
     fn start(&mut self, mode: Option<Mode>, parent: Option<String>) {
         let request = StartWorkflow {
             workflow_id: "team.run".to_owned(),
-            goal: Some("mend the teapot".to_owned()),
+            goal: Some("repair the teapot".to_owned()),
             context: object(json!({ "apiKey": SECRET, "size": 3 })),
             mode,
             parent,
@@ -353,7 +353,7 @@ fn redaction_removes_every_value_and_the_session_can_continue() {
     let exported =
         here.engine.export(chat.session(), Some(redacted(&["goal"])), &mut bytes, &mut |_, _| {}).unwrap();
     let text = String::from_utf8(bytes.clone()).unwrap();
-    assert!(!text.contains(SECRET) && !text.contains("mend the teapot"), "a dropped value is still there");
+    assert!(!text.contains(SECRET) && !text.contains("repair the teapot"), "a dropped value is still there");
     let redaction = exported.redaction.unwrap();
     assert_eq!(redaction.removed, BTreeMap::from([("apiKey".to_owned(), 1), ("goal".to_owned(), 1)]));
     assert!(redaction.replies_changed >= 3, "{redaction:?}");

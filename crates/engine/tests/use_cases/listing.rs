@@ -230,10 +230,22 @@ fn arguments_out_of_bounds_are_refused() {
     let refused = |request: ListWorkflows| scene.engine.list_workflows(request).unwrap_err().code;
     let long = ListWorkflows { query: Some("x".repeat(1_001)), ..ListWorkflows::default() };
     assert_eq!(refused(long), ErrorCode::ValidationError);
-    let many = ListWorkflows { tags: vec!["t".to_owned(); 21], ..ListWorkflows::default() };
-    assert_eq!(refused(many), ErrorCode::ValidationError);
     let relative = ListWorkflows { workspace_path: Some("work".to_owned()), ..ListWorkflows::default() };
     assert_eq!(refused(relative), ErrorCode::ValidationError);
+}
+
+/// Broke: 21 short tags were refused for their length, which was allowed: "`tags` has 21 bytes, at most 1000".
+#[test]
+fn too_many_tags_are_counted_and_long_ones_measured() {
+    let scene = library();
+    let refused = |tags: Vec<String>| {
+        let request = ListWorkflows { tags, ..ListWorkflows::default() };
+        let error = scene.engine.list_workflows(request).unwrap_err();
+        assert_eq!(error.code, ErrorCode::ValidationError);
+        error.message
+    };
+    assert_eq!(refused(vec!["t".to_owned(); 21]), "`tags` has 21 entries, at most 20 are allowed.");
+    assert_eq!(refused(vec!["t".repeat(1_001)]), "`tags` has 1001 bytes, at most 1000 are allowed.");
 }
 
 #[test]

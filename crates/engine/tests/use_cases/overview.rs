@@ -1,6 +1,6 @@
 //! Lists, logs, trees and searches over a store that contains some of everything.
 
-use workrail_core::overview::{ListQuery, Stage};
+use workrail_core::overview::{FoundIn, ListQuery, Stage};
 use workrail_core::report::ContextValues;
 use workrail_core::report::graph::{GraphDetail, Strokes, drawn, rows};
 use workrail_model::error::ErrorCode;
@@ -101,4 +101,20 @@ fn notes_are_found_on_every_branch_and_in_checkpoints_whole() {
     assert_eq!(several.hits[0].excerpt, "Second plan: smaller steps.", "the newest first");
     let nothing = rich.scene.engine.search_notes("?!", 50, &mut |_, _| {}).unwrap_err();
     assert_eq!(nothing.code, ErrorCode::ValidationError);
+}
+
+/// Broke: a run without a goal was found in its goal, by words of its label and its workflow.
+#[test]
+fn a_run_is_found_in_what_has_all_the_words() {
+    let rich = Rich::play("Plan.");
+    let found = |words: &str| -> Vec<FoundIn> {
+        let found = rich.scene.engine.search_notes(words, 50, &mut |_, _| {}).unwrap();
+        found.hits.into_iter().map(|hit| hit.found_in).collect()
+    };
+    let [review, small] = &rich.labels;
+    assert_eq!(found("june release"), [FoundIn::Goal]);
+    assert_eq!(found(review), [FoundIn::Label]);
+    assert_eq!(found("team small"), [FoundIn::Workflow]);
+    assert_eq!(found(&format!("{small} team")), [FoundIn::Run]);
+    assert_eq!(found("june review"), [FoundIn::Run]);
 }

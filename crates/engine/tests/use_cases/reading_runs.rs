@@ -155,6 +155,25 @@ fn a_step_is_read_whole_and_in_pages() {
     assert_eq!(second["nextCall"]["tool"], "continue_workflow");
 }
 
+/// Broke: a step called `session` was never found by its id, and one called `7` only among seven steps.
+#[test]
+fn a_step_is_read_by_an_id_that_is_a_word_or_a_number() {
+    let scene = Scene::new();
+    let step = |id: &str| json!({ "id": id, "title": format!("Do {id}"), "prompt": "Do it." });
+    let steps = json!([step("session"), step("7"), step("1")]);
+    scene.shelf.put(Precedence::Project, "memory.json", &authored("team.memory", &json!({ "steps": steps })));
+    let reply = scene.engine.start_workflow(request()).unwrap().into_structured();
+    let mut run = Run { scene, label: text(&reply["run"]["label"]), replies: vec![reply] };
+    run.advance(0, "Did the first.", Vec::new());
+    run.advance(1, "Did the second.", Vec::new());
+    let shown = |asked: &str| text(&run.step(asked, None).unwrap()["text"]);
+    let (first, second, third) = ("step 1: Do session", "step 2: Do 7", "step 3: Do 1");
+    for (asked, step) in [("session", first), ("7", second), ("1", first), ("3", third)] {
+        assert!(shown(asked).contains(step), "{asked}: {}", shown(asked));
+    }
+    assert!(run.step("8", None).is_err());
+}
+
 #[test]
 fn a_refused_step_that_is_pending_is_not_called_complete() {
     let run = Run::start();

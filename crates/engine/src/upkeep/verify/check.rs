@@ -19,7 +19,7 @@ use workrail_ports::upkeep::{Obstacle, ObstacleReach};
 
 use super::remedy::Remedy;
 use super::{CheckedCounts, DENIED, StoreProblem, Verified, VerifyScope};
-use crate::upkeep::is_place_of;
+use crate::upkeep::is_path_of_session;
 
 /// Problems reported in full; the rest is counted.
 const PROBLEMS_MAX: usize = 1000;
@@ -138,7 +138,7 @@ impl<'a> Check<'a> {
 
     /// Whether something is reported in the place of this session's folder or of its segments.
     pub(super) fn is_obstructed_session(&self, session: SessionId) -> bool {
-        self.obstacles.iter().any(|obstacle| is_place_of(session, &obstacle.path))
+        self.obstacles.iter().any(|obstacle| is_path_of_session(session, &obstacle.path))
     }
 
     pub(super) fn savepoint(&self) -> Savepoint {
