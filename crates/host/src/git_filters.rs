@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use camino::{Utf8Path, Utf8PathBuf};
 use workrail_model::evidence::NotSeenReason;
 
-use crate::tree;
+use crate::working_tree;
 
 /// A file that is younger may change again without another time stamp: file systems count in milliseconds.
 const SETTLED_AFTER: Duration = Duration::from_secs(2);
@@ -110,11 +110,12 @@ fn configuration_files(worktree_dir: &Utf8Path, common_dir: &Utf8Path) -> Vec<Ut
 /// The names of all filters, and whether they come from the known files only: a file that one of them includes can
 /// change without them.
 fn ask_git(root: &Utf8Path) -> Result<(BTreeSet<String>, bool), NotSeenReason> {
-    // `tree::run` always sets this one: without any match git would exit as if it had failed.
+    // `working_tree::run` always sets this one: without any match git would exit as if it had failed.
     let pattern = r"^((filter|include|includeif)\..*|core\.fsmonitor)$";
-    let printed = tree::run(root, &[], &["config", "--null", "--name-only", "--get-regexp", pattern])?;
+    let printed =
+        working_tree::run(root, &[], &["config", "--null", "--name-only", "--get-regexp", pattern])?;
     let (mut names, mut is_complete) = (BTreeSet::new(), true);
-    for key in tree::records(&printed) {
+    for key in working_tree::records(&printed) {
         // A filter that cannot be turned off would run: then nothing is inspected.
         let key = std::str::from_utf8(key).map_err(|_| NotSeenReason::GitFailed)?;
         is_complete &= !key.starts_with("include");

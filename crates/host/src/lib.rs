@@ -26,6 +26,6 @@ pub mod store_password;
 pub mod terminal;
 mod timed_run;
 pub mod tls_files;
-mod tree;
 mod whole_file;
+mod working_tree;
 pub mod workspace;

@@ -28,15 +28,26 @@ const ANSWER_BYTES_MAX: u64 = 256 * 1024;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RemoteAnswer {
     /// It answers; no token was given, so none was tried.
-    Answers,
+    WithoutToken,
     /// It accepted the token; this is its version, and whose token it is. Older servers do not say.
     Accepted { version: String, member: Option<TokenOwner> },
     /// The token was not sent: a header cannot hold it.
     UnsendableToken,
     /// It did not accept the token.
     TokenRefused,
+    /// It cannot answer now, for example because its store is down or it gets too many requests.
+    NotReady { status: u16 },
     /// Something else answered, or it gave an unexpected answer.
     Unexpected { status: u16 },
+}
+
+impl RemoteAnswer {
+    fn of_other_status(status: u16) -> Self {
+        match status {
+            429 | 503 => Self::NotReady { status },
+            status => Self::Unexpected { status },
+        }
+    }
 }
 
 /// The member whose token it is.
@@ -96,7 +107,10 @@ pub fn server_of(address: &str) -> Option<PublicUrl> {
 pub fn ask(server: &PublicUrl, token: Option<&str>) -> Result<RemoteAnswer, NoAnswer> {
     let Some(token) = token else {
         let (status, _) = exchange(server, "GET /healthz HTTP/1.1", "", "")?;
-        return Ok(if status == 200 { RemoteAnswer::Answers } else { RemoteAnswer::Unexpected { status } });
+        return Ok(match status {
+            200 => RemoteAnswer::WithoutToken,
+            status => RemoteAnswer::of_other_status(status),
+        });
     };
     // A line break would end the header and start another one.
     if token.is_empty() || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
@@ -121,7 +135,7 @@ pub fn ask(server: &PublicUrl, token: Option<&str>) -> Result<RemoteAnswer, NoAn
             }
         }
         401 => RemoteAnswer::TokenRefused,
-        status => RemoteAnswer::Unexpected { status },
+        status => RemoteAnswer::of_other_status(status),
     })
 }
 
@@ -265,5 +279,45 @@ mod tests {
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
         drop(stream);
         dripping.join().unwrap();
+    }
+
+    /// Answers one request with this status.
+    fn answer_with(status: u16, token: Option<&str>) -> RemoteAnswer {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let server: PublicUrl = format!("http://{}", listener.local_addr().unwrap()).parse().unwrap();
+        let answering = thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            // A connection that is closed with unread bytes is reset, so all of the request is read.
+            let mut request = Vec::new();
+            while !is_whole(&request) {
+                let mut part = [0; 1024];
+                let count = stream.read(&mut part).unwrap();
+                request.extend_from_slice(&part[..count]);
+            }
+            write!(stream, "HTTP/1.1 {status} Status\r\nContent-Length: 0\r\n\r\n").unwrap();
+        });
+        let answer = ask(&server, token).unwrap();
+        answering.join().unwrap();
+        answer
+    }
+
+    /// Whether a request is complete: its body is a JSON object, or it has none.
+    fn is_whole(request: &[u8]) -> bool {
+        let text = String::from_utf8_lossy(request);
+        text.split_once("\r\n\r\n").is_some_and(|(_, body)| match text.starts_with("POST") {
+            true => serde_json::from_str::<Value>(body).is_ok(),
+            false => true,
+        })
+    }
+
+    #[test]
+    fn a_server_that_cannot_answer_now_is_not_taken_for_another_program() {
+        for status in [429, 503] {
+            assert_eq!(answer_with(status, Some("token")), RemoteAnswer::NotReady { status });
+            assert_eq!(answer_with(status, None), RemoteAnswer::NotReady { status });
+        }
+        assert_eq!(answer_with(502, Some("token")), RemoteAnswer::Unexpected { status: 502 });
+        assert_eq!(answer_with(401, Some("token")), RemoteAnswer::TokenRefused);
+        assert_eq!(answer_with(200, None), RemoteAnswer::WithoutToken);
     }
 }

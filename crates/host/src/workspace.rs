@@ -1,8 +1,8 @@
 //! What can be observed of a workspace: git branch, HEAD and the repository's root.
 //!
 //! Anchors are read directly from git's files: they are wanted everywhere and must take microseconds. For changes in
-//! the working tree git itself is run (`tree.rs`). Anything unexpected is left out; the anchors help to find work
-//! again and are never a reason to fail.
+//! the working tree git itself is run (`working_tree.rs`). Anything unexpected is left out; the anchors help to find
+//! work again and are never a reason to fail.
 
 use std::collections::BTreeMap;
 use std::time::SystemTime;
@@ -15,7 +15,7 @@ use workrail_model::text::BoundedText;
 use workrail_ports::workspace::{WorkspaceFacts, WorkspaceObserver, WorkspacePath};
 
 use crate::git_filters::FilterNames;
-use crate::{bounded, env_vars, tree};
+use crate::{bounded, env_vars, working_tree};
 
 /// `HEAD`, a loose ref, `gitdir:` and `commondir` are a line each.
 const LINE_BYTES_MAX: u64 = 4096;
@@ -119,12 +119,12 @@ impl WorkspaceObserver for GitObserver {
             Err(reason) => return TreeInspection::NotSeen(reason),
         };
         let (branch, head) = repository.head();
-        tree::inspect(root, &filters_off, branch, head)
+        working_tree::inspect(root, &filters_off, branch, head)
     }
 
     fn changed_between(&self, workspace: &WorkspacePath, from: &str, to: &str) -> Option<Vec<String>> {
         let repository = Repository::find(Utf8Path::new(workspace.as_str()))?;
-        tree::changed_between(&repository.root, from, to)
+        working_tree::changed_between(&repository.root, from, to)
     }
 
     fn observe(&self, workspace: &WorkspacePath) -> WorkspaceFacts {

@@ -26,7 +26,7 @@ The program `workrail` must be on the PATH. `workrail doctor` checks the install
 /// A package format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr, VariantArray)]
 #[strum(serialize_all = "kebab-case", const_into_str)]
-pub enum PluginHost {
+pub enum PluginFormat {
     ClaudeCode,
     /// Agent Plugins 1.0.
     AgentPlugin,
@@ -36,7 +36,7 @@ pub enum PluginHost {
     Mcpb,
 }
 
-impl PluginHost {
+impl PluginFormat {
     pub const ALL: &'static [Self] = Self::VARIANTS;
 
     pub fn as_str(self) -> &'static str {
@@ -59,13 +59,13 @@ pub const BUNDLED_PROGRAM: &str = "server/workrail";
 /// # Errors
 ///
 /// None in practice, because there is no existing text to edit. The error names what cannot be made.
-pub fn files(host: PluginHost, version: &str) -> Result<Vec<PluginFile>, String> {
+pub fn files(format: PluginFormat, version: &str) -> Result<Vec<PluginFile>, String> {
     let author = json!({ "name": "WorkRail" });
     let manifest = json!({
         "name": NAME, "version": version, "description": DESCRIPTION, "author": author, "license": "MIT",
     });
-    Ok(match host {
-        PluginHost::ClaudeCode => {
+    Ok(match format {
+        PluginFormat::ClaudeCode => {
             let mut files = vec![
                 data(".claude-plugin/plugin.json", &manifest),
                 servers(".mcp.json", EntryShape::Plain)?,
@@ -77,7 +77,7 @@ pub fn files(host: PluginHost, version: &str) -> Result<Vec<PluginFile>, String>
             files.extend(agents());
             files
         }
-        PluginHost::AgentPlugin => {
+        PluginFormat::AgentPlugin => {
             let schema =
                 |name: &str| json!(format!("https://agent-plugins.org/schemas/1.0.0/{name}.schema.json"));
             let mut manifest = manifest;
@@ -86,7 +86,7 @@ pub fn files(host: PluginHost, version: &str) -> Result<Vec<PluginFile>, String>
             let servers = json!({ "$schema": schema("mcp"), "mcpServers": { NAME: server } });
             vec![data("plugin.json", &manifest), data("mcp.json", &servers), skill()]
         }
-        PluginHost::Codex => {
+        PluginFormat::Codex => {
             let mut manifest = manifest;
             manifest["mcpServers"] = json!("./.mcp.json");
             manifest["skills"] = json!("./skills/");
@@ -98,7 +98,7 @@ pub fn files(host: PluginHost, version: &str) -> Result<Vec<PluginFile>, String>
                 skill(),
             ]
         }
-        PluginHost::Gemini => {
+        PluginFormat::Gemini => {
             let mut manifest = manifest;
             manifest["mcpServers"] = json!({ NAME: { "command": NAME, "args": ARGUMENTS } });
             manifest["contextFileName"] = json!("GEMINI.md");
@@ -111,7 +111,7 @@ pub fn files(host: PluginHost, version: &str) -> Result<Vec<PluginFile>, String>
             files.extend(agents());
             files
         }
-        PluginHost::Cursor => {
+        PluginFormat::Cursor => {
             let mut files = vec![
                 data(".cursor-plugin/plugin.json", &manifest),
                 servers("mcp.json", EntryShape::Plain)?,
@@ -123,7 +123,7 @@ pub fn files(host: PluginHost, version: &str) -> Result<Vec<PluginFile>, String>
             files.extend(agents());
             files
         }
-        PluginHost::Mcpb => vec![data("manifest.json", &bundle(manifest))],
+        PluginFormat::Mcpb => vec![data("manifest.json", &bundle(manifest))],
     })
 }
 

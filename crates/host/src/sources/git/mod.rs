@@ -12,9 +12,9 @@
 
 mod cause;
 mod credentials;
+mod listing;
 mod program;
 mod record;
-mod tree;
 
 use std::fs::{File, Permissions, TryLockError};
 use std::os::unix::fs::PermissionsExt as _;
@@ -31,9 +31,9 @@ use super::health::SourceState;
 use super::{problem, unreadable};
 use crate::{bounded, whole_file};
 use cause::Cause;
+use listing::Tree;
 use program::{Caps, Git, GitFailure, disk_bytes};
 use record::FetchRecord;
-use tree::Tree;
 
 /// Beneath the data directory.
 pub(super) const FOLDER: &str = "sources/git";
@@ -179,7 +179,7 @@ impl Mirror {
             .strip_prefix(self.root.as_str())?
             .strip_prefix(':')?;
         let mut parts = below.splitn(4, ':');
-        let content = parts.next().filter(|content| tree::is_blob_id(content))?;
+        let content = parts.next().filter(|content| listing::is_blob_id(content))?;
         let (offset, bytes): (u64, u64) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
         let read = match bytes <= WORKFLOW_SOURCE_BYTES_MAX {
             true => bounded::read_part(&self.content_path(content), offset, bytes),
@@ -321,7 +321,8 @@ impl Mirror {
             }
         })?;
         let mut tree = Tree::parse(&listing);
-        let contents = tree::contents(&git, &mut tree.files, &caps).map_err(|failure| failure.to_string())?;
+        let contents =
+            listing::contents(&git, &mut tree.files, &caps).map_err(|failure| failure.to_string())?;
         let name = Sha256::of(&contents).hex();
         // What is in its place is damaged, or a link, or has other permissions.
         whole_file::write_anew(&self.content_path(&name), &contents).map_err(|error| error.to_string())?;
@@ -428,7 +429,7 @@ fn fetched(git: &Git, checked: &CheckedSource) -> Result<String, GitFailure> {
     let tip = format!("{TIP}^{{commit}}");
     let commit = git.run(&["rev-parse", "--verify", "--end-of-options", &tip], None, &caps)?;
     let commit = String::from_utf8_lossy(&commit).trim().to_owned();
-    if tree::is_blob_id(&commit) {
+    if listing::is_blob_id(&commit) {
         Ok(commit)
     } else {
         Err(GitFailure::Failed("it names no commit".to_owned()))

@@ -173,5 +173,5 @@ pub(crate) fn run(root: &Utf8Path, off: &[String], arguments: &[&str]) -> Result
 }
 
 #[cfg(test)]
-#[path = "tree_tests.rs"]
+#[path = "working_tree_tests.rs"]
 mod tests;
