@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
+use serde_json::Value;
 
 use crate::findings::Findings;
 
@@ -26,6 +27,15 @@ pub(crate) struct GeneratedFile {
     /// Relative to the repository, with `/`.
     pub(crate) path: String,
     pub(crate) content: String,
+}
+
+impl GeneratedFile {
+    /// A value as indented JSON. Keys come out sorted: serde_json's map is a B-tree as long as `preserve_order` is off,
+    /// which `check-layers` enforces.
+    pub(crate) fn of_json(path: &str, value: &Value) -> Result<Self> {
+        let text = serde_json::to_string_pretty(value).with_context(|| format!("printing {path}"))?;
+        Ok(Self { path: path.to_owned(), content: format!("{text}\n") })
+    }
 }
 
 /// Writes all of them and removes generated files that nothing generates any more.

@@ -111,13 +111,13 @@ pub enum DoctorLevel {
 /// Errors are shown to the user verbatim, with what to do next.
 pub trait Administration: Send + Sync {
     /// The settings in the file, without this process's environment variables.
-    fn wanted(&self) -> Result<Settings, String>;
+    fn settings_in_file(&self) -> Result<Settings, String>;
     /// Changes a setting in the file; without a value it is reset. Refused if it needs a user at a terminal.
     fn change(&self, key: Key, value: Option<&str>) -> Result<(), String>;
     /// Whether a change weakens what passkeys protect, so that a passkey must confirm it.
     fn needs_passkey(&self, key: Key, value: Option<&str>) -> Result<bool, String>;
     /// Like `change`, once a passkey has confirmed it.
-    fn change_agreed(&self, key: Key, value: Option<&str>) -> Result<(), String>;
+    fn change_confirmed_by_passkey(&self, key: Key, value: Option<&str>) -> Result<(), String>;
     fn sources(&self) -> Result<Vec<SourceInfo>, String>;
     fn add_source(&self, new: &NewSource) -> Result<(), String>;
     fn remove_source(&self, registered_as: &str) -> Result<(), String>;

@@ -111,7 +111,7 @@ pub(crate) fn carry_out(
             FormOutcome::CleanedUp
         }
         AdministrationForm::RotateKeys => {
-            typed(text("typed"), "rotate")?;
+            check_confirmation(text("typed"), "rotate")?;
             console.use_cases.rotate_keys()?;
             FormOutcome::Rotated
         }
@@ -157,13 +157,13 @@ fn save_setting(console: &Console, form: &QueryPairs) -> EngineResult<()> {
     let signed = passkeys::signed(console, form)?
         .ok_or_else(|| refused("This weakens a safeguard, so it needs a passkey. Nothing was changed."))?;
     console.use_cases.agree_to_setting(key, value, &signed)?;
-    or_refused(administration.change_agreed(key, value))
+    or_refused(administration.change_confirmed_by_passkey(key, value))
 }
 
 /// Removes what the page showed, after the confirmation was typed.
 fn clean_up(console: &Console, form: &QueryPairs) -> EngineResult<()> {
     let text = |name: &str| form.get(name).unwrap_or_default().trim();
-    typed(text("typed"), "delete")?;
+    check_confirmation(text("typed"), "delete")?;
     let days = or_refused(console.environment.settings())?.retention_days();
     let agreed = CleanupPlan::parse(text(PLANNED))
         .ok_or_else(|| refused("The form does not say what the page showed. Nothing was removed."))?;
@@ -264,7 +264,7 @@ fn prefer(console: &Console, session: SessionId, form: &QueryPairs) -> EngineRes
     }
 }
 
-fn typed(text: &str, wanted: &str) -> EngineResult<()> {
+fn check_confirmation(text: &str, wanted: &str) -> EngineResult<()> {
     match text == wanted {
         true => Ok(()),
         false => Err(refused(&format!("Type `{wanted}` to confirm. Nothing was changed."))),

@@ -99,7 +99,11 @@ pub(crate) fn opened(console: &Console, key: Sha256) -> EngineResult<WorkflowEdi
 }
 
 /// The editor with the contents of the form.
-pub(crate) fn typed(console: &Console, key: Sha256, form: &QueryPairs) -> EngineResult<WorkflowEditor> {
+pub(crate) fn editor_from_form(
+    console: &Console,
+    key: Sha256,
+    form: &QueryPairs,
+) -> EngineResult<WorkflowEditor> {
     // Visitors of a team's console have no access to files of the machine (G125).
     console.administration()?;
     let file = console.use_cases.workflow_file(key)?;
@@ -128,7 +132,7 @@ fn own_line_ends(sent: &str, file: &str) -> String {
 /// Carries out the action of the pressed button.
 pub(crate) fn carry_out(console: &Console, key: Sha256, form: &QueryPairs) -> EngineResult<WorkflowEditor> {
     let administration = console.administration()?;
-    let mut editor = typed(console, key, form)?;
+    let mut editor = editor_from_form(console, key, form)?;
     editor.shown = match EditAction::parse(form.get("action").unwrap_or_default()) {
         EditAction::Validate => EditResult::Nothing,
         EditAction::Test => EditResult::Tested(administration.try_workflow(key, editor.text.as_bytes())),

@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn a_visitor_who_cannot_be_looked_up_is_told_when_to_try_again() {
+    fn a_visitor_who_cannot_be_looked_up_learns_when_to_try_again() {
         let table = [
             (NotLoggedIn::InvalidLogin.into(), 401, None, false),
             (NotLoggedIn::Unavailable.into(), 503, Some("5"), false),

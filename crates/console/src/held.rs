@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use workrail_engine::upkeep::Overview;
+use workrail_engine::upkeep::SessionOverview;
 use workrail_model::id::SessionId;
 
 /// How long a deletion can be undone.
@@ -34,7 +34,7 @@ pub(crate) enum HeldState {
 #[derive(Debug)]
 struct HeldEntry {
     ticket: u64,
-    seen: Overview,
+    seen: SessionOverview,
     state: HeldState,
 }
 
@@ -55,7 +55,7 @@ impl HeldDeletions {
     }
 
     /// Holds a deletion; the ticket distinguishes it from one requested again after an undo.
-    pub(crate) fn hold(&self, seen: Overview) -> u64 {
+    pub(crate) fn hold(&self, seen: SessionOverview) -> u64 {
         let mut entries = self.entries();
         entries.last_ticket += 1;
         let ticket = entries.last_ticket;
@@ -64,7 +64,7 @@ impl HeldDeletions {
     }
 
     /// The deletion that is now due and can no longer be undone; `None` if it was undone.
-    pub(crate) fn due(&self, session: SessionId, ticket: u64) -> Option<Overview> {
+    pub(crate) fn due(&self, session: SessionId, ticket: u64) -> Option<SessionOverview> {
         let mut entries = self.entries();
         let entry = entries.by_session.get_mut(&session).filter(|entry| entry.ticket == ticket)?;
         if entry.state != HeldState::Held {
@@ -119,8 +119,8 @@ mod tests {
 
     use super::*;
 
-    fn seen() -> Overview {
-        Overview {
+    fn seen() -> SessionOverview {
+        SessionOverview {
             session_id: SessionId::from_bits([1; 10]),
             health: SessionHealth::Healthy,
             is_kept: false,

@@ -117,9 +117,7 @@ impl LiveUpdates {
     fn stream(&self, console: &Console, target: PageAddress, has: &str, slot: StreamSlot) -> Response {
         let console = Arc::new(console.beyond_request());
         let (sender, receiver) = mpsc::channel(8);
-        let mut sent: BTreeMap<&'static str, String> = BTreeMap::new();
-        let mut has: Vec<String> = has.split(',').map(str::to_owned).collect();
-        let (mut order, mut title): (Vec<&'static str>, String) = Default::default();
+        let mut sent = SentPage::with(has);
         let between =
             target.polls_between().map(|renders| POLL_EVERY * u32::try_from(renders).unwrap_or(u32::MAX));
         let mut renders = self.renders.subscribe();
@@ -130,19 +128,7 @@ impl LiveUpdates {
             loop {
                 renders.mark_unchanged();
                 let (console, target) = (Arc::clone(&console), target.clone());
-                let shown = target.clone();
-                // A page may stay open after its visitor's login has ended.
-                let rendered = spawn_blocking(move || match console.check_login() {
-                    Ok(()) => Some(pages::render(&console, &shown)),
-                    Err(NotLoggedIn::InvalidLogin) => None,
-                    // If that is unknown, nothing is shown; the next poll may find out.
-                    Err(NotLoggedIn::Unavailable | NotLoggedIn::TokensUnusable) => Some(Err(refusal(
-                        ErrorCode::StoreBusy,
-                        "Your login could not be checked.",
-                        "Reload the page.",
-                    ))),
-                });
-                let rendered = match rendered.await {
+                let rendered = match spawn_blocking(move || render_for(&console, &target)).await {
                     Ok(None) => return,
                     Ok(Some(rendered)) => Ok(rendered),
                     Err(panicked) => Err(panicked),
@@ -154,29 +140,8 @@ impl LiveUpdates {
                     }
                     continue;
                 };
-                let ids: Vec<&'static str> = page.parts.iter().map(|part| part.id).collect();
-                // Forget parts that are gone, so that one that returns is sent again.
-                sent.retain(|id, _| ids.contains(id));
-                for part in page.parts {
-                    let digest = part_digest(&part);
-                    // The initial parts count until something else was sent: a part may change back.
-                    let is_news = match sent.get(part.id) {
-                        Some(last) => *last != digest,
-                        None => !has.contains(&digest),
-                    };
-                    sent.insert(part.id, digest);
-                    let data = json!({ "id": part.id, "html": section(&part).into_string() }).to_string();
-                    if is_news && sender.send(Ok::<_, Infallible>(Event::default().data(data))).await.is_err()
-                    {
-                        return;
-                    }
-                }
-                has.clear();
-                // Removes parts that are gone, and inserts new ones.
-                if ids != order || page.title != title {
-                    let data = json!({ "order": ids, "title": clean(&page.title) }).to_string();
-                    (order, title) = (ids, page.title);
-                    if sender.send(Ok(Event::default().data(data))).await.is_err() {
+                for change in sent.changes(page) {
+                    if sender.send(Ok::<_, Infallible>(Event::default().data(change))).await.is_err() {
                         return;
                     }
                 }
@@ -186,6 +151,63 @@ impl LiveUpdates {
             }
         });
         Sse::new(ReceiverStream::new(receiver)).keep_alive(KeepAlive::default()).into_response()
+    }
+}
+
+/// Renders a page for its visitor; `None` if their login has ended, which may happen while a page is open.
+fn render_for(console: &Console, target: &PageAddress) -> Option<EngineResult<Page>> {
+    match console.check_login() {
+        Ok(()) => Some(pages::render(console, target)),
+        Err(NotLoggedIn::InvalidLogin) => None,
+        // If that is unknown, nothing is shown; the next poll may find out.
+        Err(NotLoggedIn::Unavailable | NotLoggedIn::TokensUnusable) => {
+            Some(Err(refusal(ErrorCode::StoreBusy, "Your login could not be checked.", "Reload the page.")))
+        }
+    }
+}
+
+/// What an open page has.
+#[derive(Debug, Default)]
+struct SentPage {
+    /// The digest of each part as last rendered.
+    parts: BTreeMap<&'static str, String>,
+    /// The digests of the parts that the page began with.
+    initial: Vec<String>,
+    order: Vec<&'static str>,
+    title: String,
+}
+
+impl SentPage {
+    /// `has` names the parts that the page begins with.
+    fn with(has: &str) -> Self {
+        Self { initial: has.split(',').map(str::to_owned).collect(), ..Self::default() }
+    }
+
+    /// The messages that turn the open page into this one.
+    fn changes(&mut self, page: Page) -> Vec<String> {
+        let mut changes = Vec::new();
+        let ids: Vec<&'static str> = page.parts.iter().map(|part| part.id).collect();
+        // Forget parts that are gone, so that one that returns is sent again.
+        self.parts.retain(|id, _| ids.contains(id));
+        for part in page.parts {
+            let digest = part_digest(&part);
+            // The initial parts count until something else was sent: a part may change back.
+            let is_news = match self.parts.get(part.id) {
+                Some(last) => *last != digest,
+                None => !self.initial.contains(&digest),
+            };
+            self.parts.insert(part.id, digest);
+            if is_news {
+                changes.push(json!({ "id": part.id, "html": section(&part).into_string() }).to_string());
+            }
+        }
+        self.initial.clear();
+        // Removes parts that are gone, and inserts new ones.
+        if ids != self.order || page.title != self.title {
+            changes.push(json!({ "order": ids, "title": clean(&page.title) }).to_string());
+            (self.order, self.title) = (ids, page.title);
+        }
+        changes
     }
 }
 

@@ -5,7 +5,7 @@
 //! another server of the same store can handle the second request.
 
 use serde_json::{Value, json};
-use workrail_engine::passkeys::{Asking, Challenge, KeyToEnrol, Registration, SignedAct};
+use workrail_engine::passkeys::{Challenge, ChallengeOrigin, KeyToEnrol, Registration, SignedAct};
 use workrail_model::approval::ApprovalDecision;
 use workrail_model::error::{ErrorCode, ErrorEnvelope};
 use workrail_model::event::Context;
@@ -51,14 +51,14 @@ impl Signing {
 /// The challenge for a form, as the script reads it.
 pub(crate) fn challenge(console: &Console, signing: Signing, form: &QueryPairs) -> EngineResult<Value> {
     let nonce = console.use_cases.draw_nonce()?;
-    let asking = Asking { origin: console.origin(), nonce: &nonce };
+    let from = ChallengeOrigin { origin: console.origin(), nonce: &nonce };
     let use_cases = &console.use_cases;
     let answer = match signing {
         Signing::Run(run, action) => challenge_json(&use_cases.challenge_for_run(
             run,
             &shown(console, run, form)?,
             act(action, form, &answers(form)?)?,
-            asking,
+            from,
         )?),
         Signing::NewKey => {
             let keys = use_cases.passkeys()?.map_err(|damage| refused(&damage.to_string()))?;
@@ -67,27 +67,27 @@ pub(crate) fn challenge(console: &Console, signing: Signing, form: &QueryPairs) 
                 .map(|enrolment| enrolment.credential.clone())
                 .collect();
             challenge_json(&Challenge {
-                challenge: use_cases.challenge_for_new_key(asking),
+                challenge: use_cases.challenge_for_new_key(from),
                 credentials: known,
             })
         }
-        Signing::Enrol => match use_cases.challenge_to_enrol(&to_enrol(console, form)?, asking)? {
+        Signing::Enrol => match use_cases.challenge_to_enrol(&to_enrol(console, form)?, from)? {
             Some(challenge) => challenge_json(&challenge),
             // The first key: there is no other key to confirm it.
             None => json!({}),
         },
         Signing::Prefer(session) => {
-            challenge_json(&use_cases.challenge_for_preferences(session, &chosen_mode(form)?, asking)?)
+            challenge_json(&use_cases.challenge_for_preferences(session, &chosen_mode(form)?, from)?)
         }
         Signing::Set => {
             let (key, value) = chosen_setting(form)?;
-            challenge_json(&use_cases.challenge_for_setting(key, value, asking)?)
+            challenge_json(&use_cases.challenge_for_setting(key, value, from)?)
         }
         Signing::Trust => {
             console.administration()?;
-            challenge_json(&use_cases.challenge_for_trust(shown_checks(form)?, asking)?)
+            challenge_json(&use_cases.challenge_for_trust(shown_checks(form)?, from)?)
         }
-        Signing::Remove => challenge_json(&use_cases.challenge_to_remove(&credential(form)?, asking)?),
+        Signing::Remove => challenge_json(&use_cases.challenge_to_remove(&credential(form)?, from)?),
     };
     let mut answer = answer;
     answer["nonce"] = json!(nonce);
@@ -169,8 +169,8 @@ fn to_enrol(console: &Console, form: &QueryPairs) -> EngineResult<KeyToEnrol> {
         authenticator_data: authenticator_data.bytes(),
         client_data_json: client_data.bytes(),
     };
-    let asking = Asking { origin: console.origin(), nonce: &nonce };
-    let key = console.use_cases.new_key(registration, asking)?;
+    let from = ChallengeOrigin { origin: console.origin(), nonce: &nonce };
+    let key = console.use_cases.new_key(registration, from)?;
     let name = text("name").trim();
     if name.is_empty() {
         return Err(refused("A passkey needs a name. Nothing was recorded."));

@@ -165,8 +165,10 @@ impl AdmittedRequest {
     /// The parts of the editor that change while the user types.
     async fn check_text(self, key: Sha256, form: QueryPairs, headers: &HeaderMap) -> Response {
         let console = Arc::clone(&self.console);
-        match blocking(move || edit::typed(&console, key, &form).map(|editor| pages::edit_fragments(&editor)))
-            .await
+        match blocking(move || {
+            edit::editor_from_form(&console, key, &form).map(|editor| pages::edit_fragments(&editor))
+        })
+        .await
         {
             Ok(fragments) => page(StatusCode::OK, &fragments),
             Err(error) => self.failed(&error, status(&error), &PageAddress::Edit(key).address(), headers),

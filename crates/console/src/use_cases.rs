@@ -7,12 +7,12 @@ use workrail_engine::catalog::Filter;
 use workrail_engine::compare::{Comparison, LocatedPart, RunPart};
 use workrail_engine::edit::{CheckedText, FileInSource, WorkflowFile};
 use workrail_engine::passkeys::{
-    Asking, Challenge, KeyToEnrol, LogDamage, NewKey, Passkeys, Registration, SignedAct,
+    Challenge, ChallengeOrigin, KeyToEnrol, LogDamage, NewKey, Passkeys, Registration, SignedAct,
 };
 use workrail_engine::report::{ContextValues, Report, SubmittedArtifact};
 use workrail_engine::request::InspectWorkflow;
 use workrail_engine::sessions::{Attention, ListLength, ListQuery, RecordSearch, SessionView, SessionsList};
-use workrail_engine::upkeep::{ApplyMode, CleanupPlan, CleanupReport, Keys, Overview};
+use workrail_engine::upkeep::{ApplyMode, CleanupPlan, CleanupReport, Keys, SessionOverview};
 use workrail_engine::versions::WorkflowVersions;
 use workrail_engine::{
     Engine, ExportFailure, ImportMode, ManagedStore, RunPreferences, SessionOrRun, WaitingStep,
@@ -74,10 +74,10 @@ pub trait UseCases: Send + Sync {
     fn report(&self, about: SessionOrRun) -> EngineResult<Report>;
     fn export(&self, session: SessionId, out: &mut dyn Write) -> Result<(), ExportFailure>;
     fn is_kept(&self, session: SessionId) -> bool;
-    fn overview(&self, session: SessionId) -> EngineResult<Overview>;
+    fn overview(&self, session: SessionId) -> EngineResult<SessionOverview>;
     fn keep(&self, session: SessionId) -> EngineResult<()>;
     fn unkeep(&self, session: SessionId) -> EngineResult<()>;
-    fn delete(&self, seen: &Overview) -> EngineResult<()>;
+    fn delete(&self, seen: &SessionOverview) -> EngineResult<()>;
     /// Returns the session's id in this store.
     fn import(&self, bundle: &[u8]) -> EngineResult<SessionId>;
     fn waiting(&self, run: RunId) -> EngineResult<WaitingStep>;
@@ -104,21 +104,25 @@ pub trait UseCases: Send + Sync {
         run: RunId,
         seen: &WaitingStep,
         act: SignedAct<'_>,
-        asking: Asking<'_>,
+        from: ChallengeOrigin<'_>,
     ) -> EngineResult<Challenge>;
     /// A nonce for one use of a passkey, and whether this or another server of the store drew it.
     fn draw_nonce(&self) -> EngineResult<Nonce>;
     fn drew_nonce(&self, nonce: &Nonce) -> EngineResult<bool>;
-    fn challenge_for_new_key(&self, asking: Asking<'_>) -> Sha256;
-    fn new_key(&self, registration: Registration<'_>, asking: Asking<'_>) -> EngineResult<NewKey>;
-    fn challenge_to_enrol(&self, wanted: &KeyToEnrol, asking: Asking<'_>) -> EngineResult<Option<Challenge>>;
+    fn challenge_for_new_key(&self, from: ChallengeOrigin<'_>) -> Sha256;
+    fn new_key(&self, registration: Registration<'_>, from: ChallengeOrigin<'_>) -> EngineResult<NewKey>;
+    fn challenge_to_enrol(
+        &self,
+        wanted: &KeyToEnrol,
+        from: ChallengeOrigin<'_>,
+    ) -> EngineResult<Option<Challenge>>;
     fn enrol(&self, wanted: &KeyToEnrol, agreed: Option<&SignedChallenge>) -> EngineResult<()>;
-    fn challenge_to_remove(&self, key: &CredentialId, asking: Asking<'_>) -> EngineResult<Challenge>;
+    fn challenge_to_remove(&self, key: &CredentialId, from: ChallengeOrigin<'_>) -> EngineResult<Challenge>;
     fn challenge_for_preferences(
         &self,
         session: SessionId,
         changes: &[PreferenceChange],
-        asking: Asking<'_>,
+        from: ChallengeOrigin<'_>,
     ) -> EngineResult<Challenge>;
     fn prefer_signed(
         &self,
@@ -130,10 +134,10 @@ pub trait UseCases: Send + Sync {
         &self,
         key: Key,
         value: Option<&str>,
-        asking: Asking<'_>,
+        from: ChallengeOrigin<'_>,
     ) -> EngineResult<Challenge>;
     fn agree_to_setting(&self, key: Key, value: Option<&str>, signed: &SignedChallenge) -> EngineResult<()>;
-    fn challenge_for_trust(&self, commands: Sha256, asking: Asking<'_>) -> EngineResult<Challenge>;
+    fn challenge_for_trust(&self, commands: Sha256, from: ChallengeOrigin<'_>) -> EngineResult<Challenge>;
     fn agree_to_trust(&self, commands: Sha256, signed: &SignedChallenge) -> EngineResult<()>;
     fn remove_passkey(&self, key: &CredentialId, agreed: &SignedChallenge) -> EngineResult<()>;
     fn close(&self, run: RunId, reason: &str) -> EngineResult<()>;
@@ -225,7 +229,7 @@ impl<S: ManagedStore> UseCases for Engine<S> {
         Engine::is_kept(self, session)
     }
 
-    fn overview(&self, session: SessionId) -> EngineResult<Overview> {
+    fn overview(&self, session: SessionId) -> EngineResult<SessionOverview> {
         Self::overview(self, session)
     }
 
@@ -237,7 +241,7 @@ impl<S: ManagedStore> UseCases for Engine<S> {
         Self::unkeep(self, session)
     }
 
-    fn delete(&self, seen: &Overview) -> EngineResult<()> {
+    fn delete(&self, seen: &SessionOverview) -> EngineResult<()> {
         Self::delete(self, seen).map(drop)
     }
 
@@ -289,21 +293,25 @@ impl<S: ManagedStore> UseCases for Engine<S> {
         run: RunId,
         seen: &WaitingStep,
         act: SignedAct<'_>,
-        asking: Asking<'_>,
+        from: ChallengeOrigin<'_>,
     ) -> EngineResult<Challenge> {
-        Self::challenge_for_run(self, run, seen, act, asking)
+        Self::challenge_for_run(self, run, seen, act, from)
     }
 
-    fn challenge_for_new_key(&self, asking: Asking<'_>) -> Sha256 {
-        Self::challenge_for_new_key(self, asking)
+    fn challenge_for_new_key(&self, from: ChallengeOrigin<'_>) -> Sha256 {
+        Self::challenge_for_new_key(self, from)
     }
 
-    fn new_key(&self, registration: Registration<'_>, asking: Asking<'_>) -> EngineResult<NewKey> {
-        Self::new_key(self, registration, asking)
+    fn new_key(&self, registration: Registration<'_>, from: ChallengeOrigin<'_>) -> EngineResult<NewKey> {
+        Self::new_key(self, registration, from)
     }
 
-    fn challenge_to_enrol(&self, wanted: &KeyToEnrol, asking: Asking<'_>) -> EngineResult<Option<Challenge>> {
-        Self::challenge_to_enrol(self, wanted, asking)
+    fn challenge_to_enrol(
+        &self,
+        wanted: &KeyToEnrol,
+        from: ChallengeOrigin<'_>,
+    ) -> EngineResult<Option<Challenge>> {
+        Self::challenge_to_enrol(self, wanted, from)
     }
 
     fn enrol(&self, wanted: &KeyToEnrol, agreed: Option<&SignedChallenge>) -> EngineResult<()> {
@@ -314,9 +322,9 @@ impl<S: ManagedStore> UseCases for Engine<S> {
         &self,
         session: SessionId,
         changes: &[PreferenceChange],
-        asking: Asking<'_>,
+        from: ChallengeOrigin<'_>,
     ) -> EngineResult<Challenge> {
-        Self::challenge_for_preferences(self, session, changes, asking)
+        Self::challenge_for_preferences(self, session, changes, from)
     }
 
     fn prefer_signed(
@@ -332,25 +340,25 @@ impl<S: ManagedStore> UseCases for Engine<S> {
         &self,
         key: Key,
         value: Option<&str>,
-        asking: Asking<'_>,
+        from: ChallengeOrigin<'_>,
     ) -> EngineResult<Challenge> {
-        Self::challenge_for_setting(self, key.as_str(), value, asking)
+        Self::challenge_for_setting(self, key.as_str(), value, from)
     }
 
     fn agree_to_setting(&self, key: Key, value: Option<&str>, signed: &SignedChallenge) -> EngineResult<()> {
         Self::agree_to_setting(self, key.as_str(), value, signed)
     }
 
-    fn challenge_for_trust(&self, commands: Sha256, asking: Asking<'_>) -> EngineResult<Challenge> {
-        Self::challenge_for_trust(self, commands, asking)
+    fn challenge_for_trust(&self, commands: Sha256, from: ChallengeOrigin<'_>) -> EngineResult<Challenge> {
+        Self::challenge_for_trust(self, commands, from)
     }
 
     fn agree_to_trust(&self, commands: Sha256, signed: &SignedChallenge) -> EngineResult<()> {
         Self::agree_to_trust(self, commands, signed)
     }
 
-    fn challenge_to_remove(&self, key: &CredentialId, asking: Asking<'_>) -> EngineResult<Challenge> {
-        Self::challenge_to_remove(self, key, asking)
+    fn challenge_to_remove(&self, key: &CredentialId, from: ChallengeOrigin<'_>) -> EngineResult<Challenge> {
+        Self::challenge_to_remove(self, key, from)
     }
 
     fn remove_passkey(&self, key: &CredentialId, agreed: &SignedChallenge) -> EngineResult<()> {

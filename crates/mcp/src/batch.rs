@@ -128,7 +128,7 @@ impl Batches {
         let mut messages = Vec::new();
         for (index, element) in elements.iter().enumerate() {
             let bytes = element.get().as_bytes();
-            let read = self::element(index, bytes).and_then(|checked| message::typed(bytes, checked));
+            let read = self::element(index, bytes).and_then(|checked| message::parse_message(bytes, checked));
             match read {
                 Ok(ClientJsonRpcMessage::Request(request)) if self.awaits(&batch, &request.id) => {
                     let error = ErrorData::invalid_request("this id is used by another request", None);

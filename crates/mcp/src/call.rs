@@ -15,8 +15,8 @@ use workrail_model::team::Caller;
 use workrail_model::text::{clean, is_harmful};
 use workrail_model::tool::ToolName;
 
+use crate::arguments;
 use crate::elicit::ChatQuestions;
-use crate::repair;
 
 /// What the server needs from the engine; implemented by the engine over any store.
 pub trait Execution: Send + Sync + 'static {
@@ -34,8 +34,8 @@ pub trait Execution: Send + Sync + 'static {
     fn acting_for(&self, caller: Option<&Caller>, program: Option<&str>) -> Option<Arc<dyn Execution>>;
     /// The execution that reports in words how far long work is.
     fn reporting_to(&self, progress: CallProgress) -> Arc<dyn Execution>;
-    /// The server is ending: work whose result would reach no client is ended, too.
-    fn ending(&self);
+    /// The server is ending: stops work whose result would reach no client.
+    fn stop_work(&self);
     /// Whether the server's machine has such a folder.
     fn is_folder(&self, path: &str) -> bool;
     /// The folder for a call that names none; `None` if the user configured one.
@@ -105,7 +105,7 @@ pub(crate) fn run(
     arguments: Option<Map<String, Value>>,
     folder: Folder,
 ) -> CallResult {
-    let answered = repair::checked(tool, arguments.unwrap_or_default()).and_then(|fitted| {
+    let answered = arguments::checked(tool, arguments.unwrap_or_default()).and_then(|fitted| {
         let mut arguments = fitted.arguments;
         let mut assumed = None;
         if !arguments.contains_key("workspacePath") {
@@ -135,12 +135,12 @@ pub(crate) fn run(
             let waits = reply.asks_user().is_some().then(|| Box::new(reply.clone()));
             CallResult { result: shown(reply), waits }
         }
-        Err(error) => failed(&with_next_call(execution, error)).into(),
+        Err(error) => failed(&with_offered_call(execution, error)).into(),
     }
 }
 
-/// Adds to the error a call that this server accepts (G70).
-fn with_next_call(execution: &dyn Execution, mut error: Box<ErrorEnvelope>) -> Box<ErrorEnvelope> {
+/// Replaces the error's next call by the closest one that this server offers, or removes it (G70).
+fn with_offered_call(execution: &dyn Execution, mut error: Box<ErrorEnvelope>) -> Box<ErrorEnvelope> {
     error.next_call =
         error.next_call.take().and_then(|call| next_call::offered(call, |tool| execution.lists(tool)));
     error
@@ -172,7 +172,7 @@ pub(crate) fn answered_like(
     request: Request,
 ) -> ReplyResult {
     let answered = execution.answer(request);
-    answered.map_err(|error| with_next_call(execution, with_call_after(error, tool, sent)))
+    answered.map_err(|error| with_offered_call(execution, with_call_after(error, tool, sent)))
 }
 
 fn request(tool: ToolName, arguments: Map<String, Value>) -> Result<Request, Box<ErrorEnvelope>> {

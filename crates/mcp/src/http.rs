@@ -70,7 +70,7 @@ pub fn serve(
         // Any user of the machine could approve.
         Authentication::None => server.without_chat_approvals(),
     };
-    serve_until(server, address, authentication, (lifetime, || execution.ending()), listening)
+    serve_until(server, address, authentication, lifetime, || execution.stop_work(), listening)
 }
 
 /// Like `serve`, for any handler; the conformance fixtures use it, too.
@@ -81,15 +81,16 @@ pub fn serve_handler(
     lifetime: Lifetime,
     listening: impl FnOnce(&str),
 ) -> io::Result<()> {
-    serve_until(handler, address, authentication, (lifetime, || {}), listening)
+    serve_until(handler, address, authentication, lifetime, || {}, listening)
 }
 
-/// Serves, and calls `ending` before it waits for running calls.
+/// Serves, and calls `stop_work` before it waits for running calls.
 fn serve_until(
     handler: impl ServerHandler + Clone,
     address: LoopbackAddress,
     authentication: Authentication,
-    (lifetime, ending): (Lifetime, impl FnOnce()),
+    lifetime: Lifetime,
+    stop_work: impl FnOnce(),
     listening: impl FnOnce(&str),
 ) -> io::Result<()> {
     runtime::with_sockets()?.block_on(async {
@@ -105,7 +106,7 @@ fn serve_until(
                 () = signal => (),
                 () = input_ended => tracing::debug!("the client that started this server has left"),
             }
-            ending();
+            stop_work();
         };
         connections::serve(listener, None, routes, shutdown_signal).await;
         Ok(())
@@ -222,7 +223,7 @@ pub(crate) fn mcp_route(handler: impl ServerHandler + Clone, names: &ListenerNam
         Arc::new(LocalSessionManager::default()),
         config,
     );
-    Router::new().route_service("/mcp", service).layer(from_fn(strict))
+    Router::new().route_service("/mcp", service).layer(from_fn(check_message))
 }
 
 async fn admit(State(allowed): State<Arc<AllowList>>, mut request: Request, next: Next) -> Response {
@@ -250,7 +251,7 @@ pub(crate) fn unauthorized(reason: &'static str) -> Response {
     (StatusCode::UNAUTHORIZED, scheme, reason).into_response()
 }
 
-async fn strict(mut request: Request, next: Next) -> Response {
+async fn check_message(mut request: Request, next: Next) -> Response {
     unify_media_types(request.headers_mut());
     if request.method() != Method::POST {
         return next.run(request).await;
@@ -258,16 +259,16 @@ async fn strict(mut request: Request, next: Next) -> Response {
     let (mut parts, body) = request.into_parts();
     let is_too_long = declared_bytes(&parts.headers).is_some_and(|bytes| bytes > MESSAGE_BYTES_MAX as u64);
     let wait = if is_too_long { REFUSED_BODY_WAIT } else { BODY_WAIT };
-    let bytes = match timeout(wait, whole(body)).await {
+    let bytes = match timeout(wait, read_body(body)).await {
         Ok(Ok(bytes)) => bytes,
         Ok(Err(BodyError::TooLong(addressee))) => {
-            return refusal(StatusCode::PAYLOAD_TOO_LARGE, message::too_long(addressee));
+            return refusal_response(StatusCode::PAYLOAD_TOO_LARGE, message::too_long(addressee));
         }
         Ok(Err(BodyError::Broken)) => {
             return (StatusCode::BAD_REQUEST, "Bad Request: the body broke off\n").into_response();
         }
         Err(_) if is_too_long => {
-            return refusal(StatusCode::PAYLOAD_TOO_LARGE, message::too_long(Addressee::Unknown));
+            return refusal_response(StatusCode::PAYLOAD_TOO_LARGE, message::too_long(Addressee::Unknown));
         }
         Err(_) => {
             let reason = "Request Timeout: the body did not arrive in time\n";
@@ -277,7 +278,7 @@ async fn strict(mut request: Request, next: Next) -> Response {
     parts.headers.remove(header::CONTENT_LENGTH);
     match batch::elements(&bytes) {
         None => {}
-        Some(Err(refused)) => return refusal(StatusCode::BAD_REQUEST, refused),
+        Some(Err(refused)) => return refusal_response(StatusCode::BAD_REQUEST, refused),
         Some(Ok(elements)) => {
             // Messages beyond the limit of a batch are refused, not carried out.
             let messages = elements.len().min(batch::MESSAGES_MAX);
@@ -285,12 +286,12 @@ async fn strict(mut request: Request, next: Next) -> Response {
             if let Some(Err(MustWait(wait))) = quota.map(|quota| quota.take(messages, Instant::now())) {
                 return too_many_requests(wait);
             }
-            return each(&parts, &elements, &next).await;
+            return answer_batch(&parts, &elements, &next).await;
         }
     }
     match message::check(&bytes) {
         Ok(checked) => next.run(checked_request(parts, checked)).await,
-        Err(refused) => refusal(StatusCode::BAD_REQUEST, refused),
+        Err(refused) => refusal_response(StatusCode::BAD_REQUEST, refused),
     }
 }
 
@@ -307,7 +308,7 @@ enum BodyError {
 }
 
 /// The body; an oversized one is not kept, except for the id to answer.
-async fn whole(mut body: Body) -> Result<Vec<u8>, BodyError> {
+async fn read_body(mut body: Body) -> Result<Vec<u8>, BodyError> {
     let mut received = Vec::new();
     let mut too_long: Option<Scan> = None;
     let mut bytes = 0;
@@ -340,7 +341,7 @@ fn checked_request(mut parts: Parts, (message, ambiguity): (Value, Option<Ambigu
 }
 
 /// Answers the messages of a batch one after the other.
-async fn each(parts: &Parts, elements: &[Box<RawValue>], next: &Next) -> Response {
+async fn answer_batch(parts: &Parts, elements: &[Box<RawValue>], next: &Next) -> Response {
     let mut answers = Vec::new();
     for (index, element) in elements.iter().enumerate() {
         match batch::element(index, element.get().as_bytes()) {
@@ -401,7 +402,7 @@ fn unify_media_types(headers: &mut HeaderMap) {
 }
 
 /// The reason in the body, as JSON-RPC if an answer is allowed.
-fn refusal(status: StatusCode, refused: RejectedMessage) -> Response {
+fn refusal_response(status: StatusCode, refused: RejectedMessage) -> Response {
     tracing::warn!(reason = refused.reason, "a message was refused");
     let body = refused.answer.and_then(|answer: JsonRpcError| serde_json::to_vec(&answer).ok());
     match body {

@@ -4,6 +4,7 @@
 //! server.
 
 mod addressee;
+mod arguments;
 mod asked_forms;
 mod batch;
 mod call;
@@ -23,7 +24,6 @@ mod progress;
 mod prompts;
 pub mod quota;
 mod readiness;
-mod repair;
 mod resources;
 mod roots;
 mod runtime;

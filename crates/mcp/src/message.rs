@@ -54,11 +54,11 @@ pub(crate) struct Ambiguity(pub(crate) String);
 
 /// Reads one message strictly.
 pub(crate) fn read(bytes: &[u8]) -> Result<ClientJsonRpcMessage, RejectedMessage> {
-    typed(bytes, check(bytes)?)
+    parse_message(bytes, check(bytes)?)
 }
 
 /// Interprets a message that was checked.
-pub(crate) fn typed(
+pub(crate) fn parse_message(
     bytes: &[u8],
     (value, ambiguity): (Value, Option<Ambiguity>),
 ) -> Result<ClientJsonRpcMessage, RejectedMessage> {

@@ -225,7 +225,7 @@ mod tests {
 
     /// Broke: the wait left out the repeated request itself, so that a batch came one message too early.
     #[test]
-    fn a_batch_that_waits_as_long_as_it_was_told_is_accepted() {
+    fn a_batch_that_waits_as_long_as_required_is_accepted() {
         let now = Instant::now();
         // Of 120, 65 are taken: 55 are left, and sent again it needs all 64. One more comes every 50 ms.
         let told = Duration::from_millis((64 - 55) * 50);
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_is_told_in_whole_seconds() {
+    fn a_wait_is_given_in_whole_seconds() {
         let millis = Duration::from_millis;
         for (wait, seconds) in
             [(Duration::ZERO, "1"), (millis(450), "1"), (millis(1000), "1"), (millis(3150), "4")]

@@ -9,7 +9,7 @@ use tokio::sync::Mutex;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
-use crate::team::{MemberDirectory, ProbeFailure};
+use crate::team::{ProbeFailure, TeamBackend};
 
 /// How long a probe waits for the store.
 const WAIT: Duration = Duration::from_secs(5);
@@ -18,7 +18,7 @@ const FRESH_FOR: Duration = Duration::from_secs(1);
 
 #[derive(Clone)]
 pub(crate) struct ReadinessProbes {
-    members: Arc<dyn MemberDirectory>,
+    members: Arc<dyn TeamBackend>,
     wait: Duration,
     fresh_for: Duration,
     /// When the store answered last, and what. Locked while it is asked.
@@ -32,7 +32,7 @@ struct Answer {
 }
 
 impl ReadinessProbes {
-    pub(crate) fn new(members: Arc<dyn MemberDirectory>) -> Self {
+    pub(crate) fn new(members: Arc<dyn TeamBackend>) -> Self {
         Self { members, wait: WAIT, fresh_for: FRESH_FOR, last: Arc::default() }
     }
 
@@ -71,13 +71,13 @@ mod tests {
     use crate::metrics::StoreNumbers;
     use crate::team::CallerError;
 
-    /// A store that answers each question when it is told to.
+    /// A store that answers each question when the test lets it.
     struct Slow {
         asked: AtomicU32,
         answers: std::sync::Mutex<Receiver<Result<(), ProbeFailure>>>,
     }
 
-    impl MemberDirectory for Slow {
+    impl TeamBackend for Slow {
         fn caller(&self, _token: &str) -> Result<Caller, CallerError> {
             Err(CallerError::InvalidToken)
         }
@@ -87,12 +87,12 @@ mod tests {
             self.answers.lock().unwrap().recv().unwrap()
         }
 
-        fn numbers(&self) -> StoreNumbers {
+        fn store_numbers(&self) -> StoreNumbers {
             StoreNumbers::default()
         }
     }
 
-    /// The probes of a store, how often it was asked, and what it is told to answer.
+    /// The probes of a store, the store, which counts its questions, and the sender of its answers.
     fn slow(fresh_for: Duration) -> (ReadinessProbes, Arc<Slow>, Sender<Result<(), ProbeFailure>>) {
         let (answer, answers) = channel();
         let store = Arc::new(Slow { asked: AtomicU32::new(0), answers: std::sync::Mutex::new(answers) });

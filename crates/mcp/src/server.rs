@@ -18,6 +18,7 @@ use serde_json::{Map, Value, json};
 use workrail_model::team::Caller;
 use workrail_model::tool::ToolName;
 
+use crate::arguments;
 use crate::asked_forms::AskedForms;
 use crate::call::{self, CallResult, Execution, Folder, StructuredContent, TextInData};
 use crate::catalogue;
@@ -26,7 +27,6 @@ use crate::indexing::IndexingPauses;
 use crate::message::Ambiguity;
 use crate::progress;
 use crate::prompts;
-use crate::repair;
 use crate::resources;
 use crate::roots::ClientRoots;
 
@@ -168,7 +168,7 @@ impl Server {
     ) -> Folder {
         let names_folder = |given: &Map<String, Value>| {
             let is_one = |value: &Value| value.as_str().is_some_and(|text| !text.is_empty());
-            given.iter().any(|(name, value)| repair::plain(name) == "workspacepath" && is_one(value))
+            given.iter().any(|(name, value)| arguments::plain(name) == "workspacepath" && is_one(value))
         };
         if !catalogue::takes_workspace(tool) || arguments.is_some_and(names_folder) {
             return Folder::Settled;

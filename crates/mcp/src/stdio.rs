@@ -14,7 +14,7 @@ use crate::server::Server;
 
 /// Serves until standard input ends or standard output is closed.
 pub fn serve(execution: Arc<dyn Execution>) -> io::Result<()> {
-    serve_then(Server::new(Arc::clone(&execution)), || execution.ending())
+    serve_then(Server::new(Arc::clone(&execution)), || execution.stop_work())
 }
 
 /// Like `serve`, for any handler; the conformance fixtures use it, too.
@@ -22,13 +22,13 @@ pub fn serve_handler(handler: impl ServerHandler + Clone) -> io::Result<()> {
     serve_then(handler, || {})
 }
 
-/// Serves, then calls `ending` before it waits for running calls.
-fn serve_then(handler: impl ServerHandler + Clone, ending: impl FnOnce()) -> io::Result<()> {
+/// Serves, then calls `stop_work` before it waits for running calls.
+fn serve_then(handler: impl ServerHandler + Clone, stop_work: impl FnOnce()) -> io::Result<()> {
     // The runtime is dropped afterwards: a running call finishes before the process ends.
     runtime::without_sockets()?.block_on(async {
         let lines = Lines::start(io::stdin(), io::stdout())?;
         let served = serve_lines(handler, &lines).await;
-        ending();
+        stop_work();
         served?;
         // Unwritten answers are lost calls, unless the client disconnected.
         lines.write_failure().map_or(Ok(()), Err)

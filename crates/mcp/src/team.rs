@@ -57,19 +57,20 @@ pub enum ProbeFailure {
     AccessTokens,
 }
 
-/// Looks up the members. Called for every request, on a thread that may block.
-pub trait MemberDirectory: Send + Sync + 'static {
+/// What the team server asks of its store: members, readiness, counters.
+pub trait TeamBackend: Send + Sync + 'static {
+    /// Who has this token. Called for every request, on a thread that may block.
     fn caller(&self, token: &str) -> Result<Caller, CallerError>;
     /// Whether calls can be answered. Implementations log the cause.
     fn readiness(&self) -> Result<(), ProbeFailure>;
     /// The store's counters. Reads only memory.
-    fn numbers(&self) -> StoreNumbers;
+    fn store_numbers(&self) -> StoreNumbers;
 }
 
 #[derive(Clone)]
 struct TeamGuard {
     names: Arc<ListenerNames>,
-    members: Arc<dyn MemberDirectory>,
+    members: Arc<dyn TeamBackend>,
     metrics: Arc<Metrics>,
     quotas: Quotas,
     checks: CredentialChecks,
@@ -80,7 +81,7 @@ struct TeamGuard {
 pub fn routes(
     execution: Arc<dyn Execution>,
     names: ListenerNames,
-    members: Arc<dyn MemberDirectory>,
+    members: Arc<dyn TeamBackend>,
     checks: CredentialChecks,
     metrics: Arc<Metrics>,
     console: Router,
@@ -93,7 +94,7 @@ pub fn routes(
     let agents = mcp_route(server, &ListenerNames { hosts: names.hosts.clone(), origins });
     let (counted, store) = (Arc::clone(&metrics), Arc::clone(&members));
     let numbers = get(move || async move {
-        let text = counted.text(&store.numbers());
+        let text = counted.text(&store.store_numbers());
         ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text)
     });
     let console = console.layer(map_response_with_state(Arc::clone(&metrics), count_refusal));
@@ -306,7 +307,7 @@ mod tests {
     /// Knows one member at once; a look for anybody else takes until the sender is dropped.
     struct OneMember(Mutex<Receiver<()>>);
 
-    impl MemberDirectory for OneMember {
+    impl TeamBackend for OneMember {
         fn caller(&self, token: &str) -> Result<Caller, CallerError> {
             if token != "good" {
                 let _ = self.0.lock().unwrap().recv();
@@ -322,7 +323,7 @@ mod tests {
             Ok(())
         }
 
-        fn numbers(&self) -> StoreNumbers {
+        fn store_numbers(&self) -> StoreNumbers {
             StoreNumbers::default()
         }
     }

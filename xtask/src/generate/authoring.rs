@@ -24,8 +24,7 @@ pub(super) fn generated_files() -> Result<Vec<GeneratedFile>> {
 fn json(path: &str, mut value: Value) -> Result<GeneratedFile> {
     let members = value.as_object_mut().with_context(|| format!("{path} is an object"))?;
     members.insert("$comment".to_owned(), Value::from(MARK));
-    let text = serde_json::to_string_pretty(&value).with_context(|| format!("printing {path}"))?;
-    Ok(GeneratedFile { path: path.to_owned(), content: format!("{text}\n") })
+    GeneratedFile::of_json(path, &value)
 }
 
 /// Ids and purposes; schemas and texts are in `schemas/builtins.json`.

@@ -29,8 +29,9 @@ pub(super) fn generated_file() -> GeneratedFile {
             Applies::AtRestart(trigger) => format!("when a server starts: it changes {}", trigger.what()),
         };
         let takes = key.kind().what();
-        let variable = variable(*key).map_or("none", |variable| variable.name);
-        writeln!(page, "| {takes} | {default} | `{variable}` | {applies} |").expect("string write");
+        let variable =
+            variable(*key).map_or_else(|| "none".to_owned(), |variable| format!("`{}`", variable.name));
+        writeln!(page, "| {takes} | {default} | {variable} | {applies} |").expect("string write");
     }
     page.push_str("\n## Other variables\n\n| variable | what |\n| --- | --- |\n");
     let of_a_key =

@@ -51,8 +51,7 @@ fn hashes(workflows: &[CompiledWorkflow]) -> Result<GeneratedFile> {
             .insert(template.id.to_owned(), Value::from(hash(&compiled(template.id, &sample.to_string())?)?));
     }
     let value = json!({ "$comment": MARK, "routines": injected, "workflows": own });
-    let text = serde_json::to_string_pretty(&value).context("printing the hashes")?;
-    Ok(GeneratedFile { path: "fixtures/bundled-hashes.json".to_owned(), content: format!("{text}\n") })
+    GeneratedFile::of_json("fixtures/bundled-hashes.json", &value)
 }
 
 fn hash(workflow: &CompiledWorkflow) -> Result<String> {

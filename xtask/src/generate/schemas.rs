@@ -25,12 +25,7 @@ pub(super) fn generated_files() -> Result<Vec<GeneratedFile>> {
         ("session-manifest-record", of::<ManifestRecord>("One line of a session's manifest.")?),
     ]
     .into_iter()
-    .map(|(name, schema)| {
-        // Keys come out sorted: serde_json's map is a B-tree as long as `preserve_order` is off, which `check-layers`
-        // enforces.
-        let text = serde_json::to_string_pretty(&schema).with_context(|| format!("printing {name}"))?;
-        Ok(GeneratedFile { path: format!("schemas/durable/{name}.json"), content: format!("{text}\n") })
-    })
+    .map(|(name, schema)| GeneratedFile::of_json(&format!("schemas/durable/{name}.json"), &schema))
     .chain([report(), comparison()])
     .collect()
 }
@@ -38,15 +33,13 @@ pub(super) fn generated_files() -> Result<Vec<GeneratedFile>> {
 /// What `workrail report --format json` prints: a view, not durable, with its own version.
 fn report() -> Result<GeneratedFile> {
     let schema = of::<Report>("What was done in a session or a run.")?;
-    let text = serde_json::to_string_pretty(&schema).context("printing report")?;
-    Ok(GeneratedFile { path: "schemas/report.json".to_owned(), content: format!("{text}\n") })
+    GeneratedFile::of_json("schemas/report.json", &schema)
 }
 
 /// What `workrail compare --json` prints: a view, like a report.
 fn comparison() -> Result<GeneratedFile> {
     let schema = of::<Comparison>("Two branches, attempts or runs side by side.")?;
-    let text = serde_json::to_string_pretty(&schema).context("printing comparison")?;
-    Ok(GeneratedFile { path: "schemas/comparison.json".to_owned(), content: format!("{text}\n") })
+    GeneratedFile::of_json("schemas/comparison.json", &schema)
 }
 
 /// The schema of one type, with our mark and a description of the record.

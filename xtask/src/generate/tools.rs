@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use serde_json::{Value, json};
 use workrail_mcp::StructuredContent;
 use workrail_model::discovery::{WorkflowInspection, WorkflowList};
@@ -37,25 +37,23 @@ pub(super) fn generated_files() -> Result<Vec<GeneratedFile>> {
             "$comment": MARK, "name": name, "title": tool.title, "description": description,
             "inputSchema": *tool.input_schema,
         });
-        files.push(file(&format!("schemas/mcp/{name}.json"), &value)?);
+        files.push(GeneratedFile::of_json(&format!("schemas/mcp/{name}.json"), &value)?);
     }
     let reply = "The data of a reply of start_workflow, continue_workflow and checkpoint_workflow.";
-    files.push(file("schemas/mcp/reply.json", &schemas::of::<ReplyBody>(reply)?)?);
+    files.push(GeneratedFile::of_json("schemas/mcp/reply.json", &schemas::of::<ReplyBody>(reply)?)?);
     let list = "The data of an answer of list_workflows.";
-    files.push(file("schemas/mcp/workflows.json", &schemas::of::<WorkflowList>(list)?)?);
+    files.push(GeneratedFile::of_json("schemas/mcp/workflows.json", &schemas::of::<WorkflowList>(list)?)?);
     let inspection = "The data of an answer of inspect_workflow.";
-    files.push(file("schemas/mcp/inspection.json", &schemas::of::<WorkflowInspection>(inspection)?)?);
+    files.push(GeneratedFile::of_json(
+        "schemas/mcp/inspection.json",
+        &schemas::of::<WorkflowInspection>(inspection)?,
+    )?);
     let resume = "The data of an answer of resume_session.";
-    files.push(file("schemas/mcp/resume.json", &schemas::of::<ResumeBody>(resume)?)?);
+    files.push(GeneratedFile::of_json("schemas/mcp/resume.json", &schemas::of::<ResumeBody>(resume)?)?);
     let run = "The data of an answer of read_run.";
-    files.push(file("schemas/mcp/run.json", &schemas::of::<ReadRunBody>(run)?)?);
+    files.push(GeneratedFile::of_json("schemas/mcp/run.json", &schemas::of::<ReadRunBody>(run)?)?);
     let session = "The data of answers about a session without a run.";
-    files.push(file("schemas/mcp/session.json", &schemas::of::<SessionBody>(session)?)?);
+    files.push(GeneratedFile::of_json("schemas/mcp/session.json", &schemas::of::<SessionBody>(session)?)?);
     files.push(GeneratedFile { path: "docs/reference/tools.md".to_owned(), content: page });
     Ok(files)
-}
-
-fn file(path: &str, value: &Value) -> Result<GeneratedFile> {
-    let text = serde_json::to_string_pretty(value).with_context(|| format!("printing {path}"))?;
-    Ok(GeneratedFile { path: path.to_owned(), content: format!("{text}\n") })
 }

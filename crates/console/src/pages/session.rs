@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 use workrail_engine::html::{PageLinks, badges, banner, facts};
 use workrail_engine::report::{Report, RunReport, Times, render_output};
-use workrail_engine::upkeep::Overview;
+use workrail_engine::upkeep::SessionOverview;
 use workrail_engine::{RunPreferences, SessionOrRun};
 use workrail_model::error::ErrorEnvelope;
 use workrail_model::health::SessionHealth;
@@ -107,7 +107,7 @@ fn preferences(console: &Console, session: SessionId, runs: &[RunPreferences]) -
 }
 
 /// Keeping and deleting, as on the command line.
-pub(super) fn manage(console: &Console, seen: &Overview) -> Markup {
+pub(super) fn manage(console: &Console, seen: &SessionOverview) -> Markup {
     let session = seen.session_id;
     let (action, name) = if seen.is_kept { ("unkeep", "Stop keeping") } else { ("keep", "Keep") };
     if !console.may(Act::Decide) {

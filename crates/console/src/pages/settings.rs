@@ -95,10 +95,10 @@ fn shown_or_reason<T>(found: Result<T, String>, shown: impl FnOnce(T) -> Markup)
 fn values(console: &Console) -> EngineResult<Markup> {
     let servers = console.use_cases.servers()?;
     let current = console.environment.settings();
-    let wanted = console.administration()?.wanted();
+    let in_file = console.administration()?.settings_in_file();
     Ok(shown_or_reason(current, |settings| {
         html! {
-            (restarts(&wanted.unwrap_or_else(|_| settings.clone()), &servers))
+            (restarts(&in_file.unwrap_or_else(|_| settings.clone()), &servers))
             div.scroll {
                 table.stacked {
                     thead { tr { th { "Setting" } th { "Value" } th { "Set by" } th { "Takes effect" } } }
@@ -209,7 +209,7 @@ fn applies(applies: Applies) -> &'static str {
 }
 
 /// What running servers still use, compared with the file.
-fn restarts(wanted: &Settings, servers: &[ServerRecord]) -> Markup {
+fn restarts(in_file: &Settings, servers: &[ServerRecord]) -> Markup {
     let value = |value: &Option<SettingValue>| {
         value.as_ref().map_or_else(|| "(automatic)".to_owned(), ToString::to_string)
     };
@@ -230,7 +230,7 @@ fn restarts(wanted: &Settings, servers: &[ServerRecord]) -> Markup {
     let differing: Vec<Vec<Markup>> = servers
         .iter()
         .flat_map(|server| {
-            differences(wanted, &server.settings).into_iter().map(move |difference| (server, difference))
+            differences(in_file, &server.settings).into_iter().map(move |difference| (server, difference))
         })
         .map(|(server, difference)| row(server, &difference))
         .collect();

@@ -275,11 +275,11 @@ impl ArgumentCheck {
                         self.problems.push(format!(
                             "`{path}` is a string with invalid JSON ({error}); send the {wanted} itself"
                         ));
-                        self.rescued_text(path, text)
+                        rescued_text(path, text)
                     }
                     Ok(_) | Err(_) => {
                         self.problems.push(format!("`{path}` must be of type {wanted}, not a string"));
-                        self.rescued_text(path, text)
+                        rescued_text(path, text)
                     }
                 }
             }
@@ -314,11 +314,11 @@ impl ArgumentCheck {
             }
         }
     }
+}
 
-    /// Keeps the sent text in the suggested call.
-    fn rescued_text(&self, path: &str, text: String) -> Option<Value> {
-        (path == "output").then(|| json!({ "notesMarkdown": text }))
-    }
+/// Keeps the sent text in the suggested call.
+fn rescued_text(path: &str, text: String) -> Option<Value> {
+    (path == "output").then(|| json!({ "notesMarkdown": text }))
 }
 
 /// A name for display.
