@@ -81,7 +81,7 @@ fn config_path() -> Result<ConfigPath, Failure> {
 fn key(text: &str) -> Result<Key, Failure> {
     Key::parse(text).ok_or_else(|| {
         let known: Vec<&str> = Key::ALL.iter().map(|key| key.as_str()).collect();
-        Failure::Call(format!("Unknown setting `{text}`. The settings are: {}.", known.join(", ")))
+        Failure::Usage(format!("Unknown setting `{text}`. The settings are: {}.", known.join(", ")))
     })
 }
 
@@ -106,10 +106,10 @@ pub(crate) struct OutdatedServer {
 
 /// Running servers whose settings differ from the current ones. They are only named: whether their records can be read
 /// decides nothing.
-pub(crate) fn outdated_servers(desired: &Settings) -> Result<Vec<OutdatedServer>, Failure> {
+pub(crate) fn outdated_servers(in_file: &Settings) -> Result<Vec<OutdatedServer>, Failure> {
     let running = wiring::read_only_directory(&settings::fresh()?)?.servers().unwrap_or_default();
     let compared = running.into_iter().map(|server| {
-        let differences = differences(desired, &server.settings);
+        let differences = differences(in_file, &server.settings);
         OutdatedServer { server, differences }
     });
     Ok(compared.filter(|server| !server.differences.is_empty()).collect())
@@ -119,8 +119,8 @@ fn list(format: Format) -> Result<(), Failure> {
     let current = settings::current()?;
     // A server is compared with the file: this shell's variables are not the server's.
     let config_path = config_path()?;
-    let desired = config::load_file(&config_path).map_err(|error| unusable(&error))?;
-    let outdated = outdated_servers(&desired)?;
+    let in_file = config::load_file(&config_path).map_err(|error| unusable(&error))?;
+    let outdated = outdated_servers(&in_file)?;
     if format == Format::Json {
         let settings: Vec<Json> = Key::ALL.iter().map(|key| shown(*key, &current.settings)).collect();
         let servers: Vec<Json> = outdated
@@ -167,11 +167,13 @@ pub(crate) fn overriding_variable(key: Key) -> Option<(&'static str, String)> {
 }
 
 /// Warns if a variable of this process overrides the setting in the file.
-pub(crate) fn warn_of_override(key: Key) {
+fn warn_of_override(key: Key) {
     if let Some((name, overriding)) = overriding_variable(key) {
         output::toned(
             Tone::Warning,
-            &format!("The environment variable `{name}` is set to `{overriding}` and overrides the file."),
+            &format!(
+                "The environment variable `{name}` is set to `{overriding}` and overrides the settings file."
+            ),
         );
     }
 }
@@ -192,7 +194,7 @@ fn get(text: &str, format: Format) -> Result<(), Failure> {
 
 /// The typed value, checked; `None` without one, which resets the setting.
 fn read(key: Key, value: Option<&str>) -> Result<Option<SettingValue>, Failure> {
-    let problem = |problem| Failure::Call(format!("`{}`: {problem}", key.as_str()));
+    let problem = |problem| Failure::Usage(format!("`{}`: {problem}", key.as_str()));
     value.map(|value| key.kind().read(value).map_err(problem)).transpose()
 }
 
@@ -224,11 +226,28 @@ fn set(text: &str, value: Option<&str>, format: Format) -> Result<(), Failure> {
         output::json(&shown(key, &effective));
         return Ok(());
     }
-    output::toned(Tone::Good, &format!("Written to {}", config_path.path));
+    output::toned(Tone::Good, &written(key, value, &config_path));
     warn_of_override(key);
-    let desired = config::load_file(&config_path).map_err(|error| unusable(&error))?;
-    outdated_servers(&desired)?.iter().for_each(warn_of_outdated);
+    let in_file = config::load_file(&config_path).map_err(|error| unusable(&error))?;
+    outdated_servers(&in_file)?.iter().for_each(warn_of_outdated);
     Ok(())
+}
+
+/// What was done to the settings file.
+fn written(key: Key, value: Option<&str>, config_path: &ConfigPath) -> String {
+    let path = &config_path.path;
+    match (value, key.default()) {
+        (Some(_), _) => format!("Written to {path}"),
+        (
+            None,
+            Some(default @ (SettingValue::Text(_) | SettingValue::Switch(_) | SettingValue::Count(_))),
+        ) => {
+            format!("Reset `{}` to its default, {default}, in {path}", key.as_str())
+        }
+        (None, Some(SettingValue::List(_) | SettingValue::Git(_)) | None) => {
+            format!("Reset `{}` to its default in {path}", key.as_str())
+        }
+    }
 }
 
 /// A change that gives agents more autonomy.
@@ -286,7 +305,7 @@ fn confirm_weakening(
     let Ok(before) = config::load_file(config_path) else { return Ok(()) };
     let asked = |what: &str, way: &str| {
         presence::requester(&wiring::read_only_default()?, what, OriginRecord::Nothing)?;
-        presence::typed(&format!("Type {} to switch it {way}:", key.as_str()), key.as_str())
+        presence::require_typed(&format!("Type {} to switch it {way}:", key.as_str()), key.as_str())
     };
     match weakens(&before, key, wanted) {
         None => Ok(()),
@@ -296,7 +315,7 @@ fn confirm_weakening(
             asked("Switching `approvals.refuse_descendants` off", "off")
         }
         // Even if none is enrolled: the caller's variables decide which store is checked.
-        Some(WeakenedSafeguard::AllowLabels) => Err(Failure::Call(format!(
+        Some(WeakenedSafeguard::AllowLabels) => Err(Failure::Usage(format!(
             "Weakening `{}` needs a passkey. Open the console with `workrail console`, enrol one if there is none, and change \
              it under Settings. Nothing was changed.",
             key.as_str()
@@ -321,14 +340,14 @@ fn edit() -> Result<(), Failure> {
     let editor = editor.map(|words| words.trim().to_owned()).find(|words| !words.is_empty());
     let Some(editor) = editor else {
         let path = &config_path.path;
-        return Err(Failure::Call(format!("Neither VISUAL nor EDITOR is set. The file is {path}")));
+        return Err(Failure::Usage(format!("Neither VISUAL nor EDITOR is set. The file is {path}")));
     };
     config::prepare(&config_path).map_err(|error| unusable(&error))?;
     // Split at spaces, so that `code --wait` works; no shell is involved.
     let mut words = editor.split_whitespace();
     let program = words.next().unwrap_or(&editor);
     let ended = Command::new(program).args(words).arg(&config_path.path).status();
-    let ended = ended.map_err(|error| Failure::Call(format!("`{program}` cannot be started: {error}")))?;
+    let ended = ended.map_err(|error| Failure::Usage(format!("`{program}` cannot be started: {error}")))?;
     if !ended.success() {
         return Err(Failure::Environment(format!("`{program}` ended with {ended}; nothing was checked.")));
     }

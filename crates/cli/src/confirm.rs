@@ -21,12 +21,16 @@ impl UserConfirmation {
 }
 
 /// Continues only if the user has confirmed, or types one of `answers` now.
-pub(crate) fn typed(confirmation: UserConfirmation, prompt: &str, answers: &[String]) -> Result<(), Failure> {
+pub(crate) fn confirm_by_typing(
+    confirmation: UserConfirmation,
+    prompt: &str,
+    answers: &[String],
+) -> Result<(), Failure> {
     if confirmation == UserConfirmation::Given {
         return Ok(());
     }
     if !stdin().is_terminal() {
-        return Err(Failure::Call(
+        return Err(Failure::Usage(
             "No terminal to ask for confirmation. Pass --yes to skip the question. Nothing was changed."
                 .to_owned(),
         ));
@@ -37,6 +41,6 @@ pub(crate) fn typed(confirmation: UserConfirmation, prompt: &str, answers: &[Str
     stdin().lock().read_line(&mut typed).map_err(|error| Failure::Environment(error.to_string()))?;
     match answers.iter().any(|answer| answer == typed.trim()) {
         true => Ok(()),
-        false => Err(Failure::Call("The confirmation did not match. Nothing was changed.".to_owned())),
+        false => Err(Failure::Usage("The confirmation did not match. Nothing was changed.".to_owned())),
     }
 }

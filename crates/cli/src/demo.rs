@@ -23,11 +23,11 @@ pub(crate) fn run() -> ExitCode {
     let runtime = match built {
         Ok(runtime) => runtime,
         Err(error) => {
-            output::error(&format!("the demo cannot start: {}", outcome::failed_environment(&error)));
+            output::error(&format!("the demo cannot start: {}", outcome::io_error_text(&error)));
             return ExitCode::FAILURE;
         }
     };
-    match runtime.block_on(show()) {
+    match runtime.block_on(run_chapters()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             output::error(&format!("the demo failed: {error}"));
@@ -111,13 +111,13 @@ fn chapter(title: &str) {
     output::toned(Tone::Heading, title);
 }
 
-fn shown(reply: &Value) {
+fn print_reply(reply: &Value) {
     for line in reply.get("text").and_then(Value::as_str).unwrap_or_default().lines() {
         output::toned(Tone::Quiet, &format!("    {line}"));
     }
 }
 
-async fn show() -> Result<(), DemoError> {
+async fn run_chapters() -> Result<(), DemoError> {
     let folder = tempfile::tempdir()?;
     std::fs::write(folder.path().join("config.toml"), "")?;
     let session = DemoSession::open(folder.path()).await?;
@@ -126,10 +126,11 @@ async fn show() -> Result<(), DemoError> {
     session.close().await?;
     let session = DemoSession::open(folder.path()).await?;
     rewind(&session, &first, &second).await?;
-    mix_up(&session, &second).await?;
+    mangle_token(&session, &second).await?;
     let found = find_again(&session).await?;
     complete(&session, found).await?;
     session.close().await?;
+    folder.close()?;
 
     what_next();
     Ok(())
@@ -139,7 +140,7 @@ async fn show() -> Result<(), DemoError> {
 fn what_next() {
     chapter("What to do next");
     let next = [
-        ("Set up your client:", "workrail install --list"),
+        ("Set up your clients:", "workrail install"),
         ("See the workflows:", "workrail workflow list"),
         ("Tell your agent:", "Use WorkRail. Start the workflow wr.coding_task; the goal is ..."),
         ("See what needs you:", "workrail"),
@@ -154,12 +155,12 @@ fn what_next() {
 async fn begin(session: &DemoSession) -> Result<Value, DemoError> {
     chapter("1. List: the agent asks which workflows exist");
     let listed = session.call(ToolName::ListWorkflows, json!({ "query": "change" })).await?;
-    shown(&listed);
+    print_reply(&listed);
 
     chapter("2. Start: the agent asks for a workflow and gets one step");
     let start = json!({ "workflowId": "wr.small_change", "goal": "rename the timeout setting" });
     let first = session.call(ToolName::StartWorkflow, start).await?;
-    shown(&first);
+    print_reply(&first);
     require(first["run"]["stepId"] == "understand", "the first step is pending")?;
     Ok(first)
 }
@@ -167,7 +168,7 @@ async fn begin(session: &DemoSession) -> Result<Value, DemoError> {
 async fn correct(session: &DemoSession, first: &Value) -> Result<Value, DemoError> {
     chapter("3. Blocked: notes are missing, and the reply says what to send");
     let blocked = session.call(ToolName::ContinueWorkflow, next(first, None)?).await?;
-    shown(&blocked);
+    print_reply(&blocked);
     require(blocked["kind"] == "blocked", "a step without notes is blocked")?;
 
     chapter("4. Corrected: with notes, the step is completed");
@@ -200,7 +201,7 @@ async fn rewind(session: &DemoSession, first: &Value, second: &Value) -> Result<
         rehydrated["recap"]["entries"].as_array().is_some_and(|entries| entries.len() == 2),
         "the reply contains the recap",
     )?;
-    shown(&rehydrated);
+    print_reply(&rehydrated);
 
     chapter("8. Rewind: the chat returns to the first step and takes another path");
     let rewound =
@@ -213,7 +214,7 @@ async fn rewind(session: &DemoSession, first: &Value, second: &Value) -> Result<
     Ok(())
 }
 
-async fn mix_up(session: &DemoSession, second: &Value) -> Result<(), DemoError> {
+async fn mangle_token(session: &DemoSession, second: &Value) -> Result<(), DemoError> {
     chapter("9. A token with one changed character is refused, and the error leads back to the run");
     let mut mangled = text(second, "ackToken")?;
     // The last character has one unused bit; both of these leave it empty.
@@ -232,7 +233,7 @@ async fn mix_up(session: &DemoSession, second: &Value) -> Result<(), DemoError> 
 async fn find_again(session: &DemoSession) -> Result<Value, DemoError> {
     chapter("10. Resume: a new chat finds the run by a few words of its goal");
     let resumed = session.call(ToolName::ResumeSession, json!({ "query": "timeout setting" })).await?;
-    shown(&resumed);
+    print_reply(&resumed);
     let found = follow(session, &resumed).await?;
     require(found["run"]["stepId"] == "change", "the newest branch is found")?;
     Ok(found)

@@ -37,7 +37,7 @@ pub(crate) fn run(arguments: &ExplainArguments) -> ExitCode {
 fn explained(code: &str, format: Format) -> Result<(), Failure> {
     let topic = explain::find(code).map_err(|unknown| {
         let near = unknown.nearest.map(|near| format!(" Did you mean {near}?")).unwrap_or_default();
-        Failure::Call(format!("Unknown code `{code}`.{near} `workrail explain --list` shows them all."))
+        Failure::Usage(format!("Unknown code `{code}`.{near} `workrail explain --list` shows them all."))
     })?;
     match format {
         Format::Text => output::line(topic.page.trim_end()),

@@ -27,7 +27,7 @@ const NOTHING: &str = "{}";
 const PLUGIN: &str = "plugin";
 
 /// The host and event of a call that is exactly `workrail hook HOST EVENT`. Any other form is parsed by clap.
-pub(crate) fn asked() -> Option<(String, String)> {
+pub(crate) fn plain_arguments() -> Option<(String, String)> {
     let mut words = std::env::args_os().skip(1);
     if words.next()? != "hook" {
         return None;
@@ -76,11 +76,11 @@ fn answer(host: &str, event: &str, early: &Sender<String>) -> Option<String> {
             // First: a store that takes too long must not turn a refusal into permission (G109).
             let _ = early.send(hosts::write(host, event, &reply).to_string());
             // The attempt is evidence if the chat works on a run.
-            let _ = about_run(&happened);
+            let _ = answer_about_run(&happened);
             return None;
         }
         Some(reply) => reply,
-        None => about_run(&happened)?,
+        None => answer_about_run(&happened)?,
     };
     Some(hosts::write(host, event, &reply).to_string())
 }
@@ -120,7 +120,7 @@ fn input() -> Option<Value> {
     serde_json::from_slice(&bytes).ok()
 }
 
-fn about_run(event: &HookEvent) -> Option<HookReply> {
+fn answer_about_run(event: &HookEvent) -> Option<HookReply> {
     let current = settings::current().ok()?;
     let machine = wiring::directory_for_hooks(current)?;
     let is_known = machine.chat(event.key()).is_some() || machine.chat(event.chat_key()).is_some();

@@ -1,5 +1,6 @@
 //! The program: commands, output, and the only wiring of adapters.
 
+mod command_groups;
 mod config;
 mod confirm;
 mod console;
@@ -10,13 +11,13 @@ mod flags;
 mod hook;
 mod install;
 mod layout;
+mod mcp_server;
 mod name;
 mod outcome;
 mod output;
 mod plugin;
 mod presence;
 mod runs;
-mod serve;
 mod sessions;
 mod settings;
 mod setup;
@@ -24,7 +25,6 @@ mod store;
 mod store_kind;
 mod team;
 mod times;
-mod tree;
 mod trust;
 mod upkeep;
 mod version;
@@ -171,14 +171,14 @@ enum Command {
 
 fn main() -> ExitCode {
     // Hosts wait for hooks, so nothing else is set up for them.
-    if let Some((host, event)) = hook::asked() {
+    if let Some((host, event)) = hook::plain_arguments() {
         return hook::run(host, event);
     }
     // Our own process that runs a check; never typed by a user.
     if workrail_host::checks::is_supervisor() {
         return workrail_host::checks::supervise();
     }
-    let parsed = tree::program::<Arguments>().try_get_matches();
+    let parsed = command_groups::program::<Arguments>().try_get_matches();
     let arguments = match parsed.and_then(|matches| Arguments::from_arg_matches(&matches)) {
         Ok(arguments) => arguments,
         Err(error) => return not_parsed(error),
@@ -236,16 +236,16 @@ fn run(command: Command) -> ExitCode {
         Command::Trust(arguments) => trust::run(arguments),
         Command::Team(command) => team::run(command),
         Command::Serve(arguments) => team::server::run(&arguments),
-        Command::Setup(command) => setup::run(command, tree::program::<Arguments>()),
+        Command::Setup(command) => setup::run(command, command_groups::program::<Arguments>()),
         Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Config(command) => config::run(command),
         Command::Explain(arguments) => explain::run(&arguments),
-        Command::Complete { words } => setup::complete::run(&words, &tree::program::<Arguments>()),
+        Command::Complete { words } => setup::complete::run(&words, &command_groups::program::<Arguments>()),
         Command::Demo => demo::run(),
         Command::Console { port, no_open } => console::run(port, console::BrowserLaunch::unless(no_open)),
         Command::Hook { host, event } => hook::run(host, event),
-        Command::Mcp { http: None, .. } => serve::stdio(),
-        Command::Mcp { http: Some(address), no_auth } => serve::http(address, no_auth),
+        Command::Mcp { http: None, .. } => mcp_server::stdio(),
+        Command::Mcp { http: Some(address), no_auth } => mcp_server::http(address, no_auth),
     }
 }
 
@@ -253,7 +253,7 @@ fn run(command: Command) -> ExitCode {
 fn not_parsed(error: clap::Error) -> ExitCode {
     let typed: Vec<String> =
         std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
-    let error = tree::with_suggestion(error, &Arguments::command(), &typed);
+    let error = command_groups::with_suggestion(error, &Arguments::command(), &typed);
     let mut options = std::env::args_os().skip(1).take_while(|argument| argument != "--");
     if !error.use_stderr() {
         output::rendered(error.render().ansi().to_string().trim_end());
@@ -263,5 +263,5 @@ fn not_parsed(error: clap::Error) -> ExitCode {
         error.exit();
     }
     let message = error.render().to_string().trim_end().to_owned();
-    outcome::finish(Err(Failure::Call(message)), Format::Json)
+    outcome::finish(Err(Failure::Usage(message)), Format::Json)
 }

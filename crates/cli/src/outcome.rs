@@ -21,7 +21,7 @@ pub(crate) enum Failure {
     /// It was stopped by an error that is already printed, with what was done before.
     Stopped(Box<ErrorEnvelope>),
     /// The call is invalid as written.
-    Call(String),
+    Usage(String),
     /// An error of the engine.
     Refused(Box<ErrorEnvelope>),
     /// Something in the environment failed; the text says what, and what to do.
@@ -37,8 +37,8 @@ impl From<Box<ErrorEnvelope>> for Failure {
     }
 }
 
-/// What failed in the environment, and what to do about it if that is known.
-pub(crate) fn failed_environment(error: &io::Error) -> String {
+/// An I/O error, and what to do about it if that is known.
+pub(crate) fn io_error_text(error: &io::Error) -> String {
     match machine::is_shortage(error) {
         true => format!(
             "{error}.\nClose other programs or raise the limit of open files (`ulimit -n`), then run the command again."
@@ -47,7 +47,7 @@ pub(crate) fn failed_environment(error: &io::Error) -> String {
     }
 }
 
-/// Who reads the output of a command.
+/// How a command prints its result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Format {
     Text,
@@ -55,7 +55,8 @@ pub(crate) enum Format {
 }
 
 impl Format {
-    /// From a command's `--json` switch.
+    /// From a command's `--json` switch. Called before the command does anything: from then on, prose on standard
+    /// output is a mistake.
     pub(crate) fn json_if(switch: bool) -> Self {
         if switch {
             output::expect_json();
@@ -63,6 +64,12 @@ impl Format {
         }
         Self::Text
     }
+}
+
+/// Runs a command in the format that its `--json` switch asks for.
+pub(crate) fn run(json: bool, command: impl FnOnce(Format) -> Result<(), Failure>) -> ExitCode {
+    let format = Format::json_if(json);
+    finish(command(format), format)
 }
 
 /// Prints a failure in the requested format, and chooses the exit code.
@@ -81,7 +88,7 @@ fn print_failure(failure: Failure, format: Format) -> ExitCode {
     match failure {
         Failure::Problems => ExitCode::from(1),
         Failure::Stopped(error) => ExitCode::from(exit_code(&error)),
-        Failure::Call(message) => {
+        Failure::Usage(message) => {
             print_error(format, ErrorCode::ValidationError, &message);
             ExitCode::from(2)
         }

@@ -276,7 +276,7 @@ pub(crate) fn is_closed() -> bool {
     IS_CLOSED.load(Ordering::Relaxed)
 }
 
-/// Flushes the buffer; called once, at the end of a command.
+/// Flushes the buffered output; `main` does so at the end of every command.
 pub(crate) fn flush() {
     if let Err(error) = io::stdout().flush() {
         failed(&error);
@@ -320,13 +320,14 @@ pub(crate) fn raw() -> impl Write {
     io::stdout().lock()
 }
 
+/// Why the command failed, on stderr.
 pub(crate) fn error(text: &str) {
-    // No reader may be attached, and there is no other place to report it.
-    let _ = writeln!(anstream::stderr(), "{}", clean(text));
+    notice(text);
 }
 
-/// A line on stderr, which may be closed: a server survives that.
+/// A line on stderr.
 pub(crate) fn notice(text: &str) {
+    // It may be closed, and there is no other place to report that. A server survives it.
     let _ = writeln!(anstream::stderr(), "{}", clean(text));
 }
 

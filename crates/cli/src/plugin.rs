@@ -6,7 +6,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use clap::Subcommand;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde_json::json;
-use workrail_host::clients::plugin::{self, PluginHost};
+use workrail_host::clients::plugin::{self, PluginFormat};
 
 use crate::outcome::{self, EXIT_CODES, Failure, Format};
 use crate::output;
@@ -21,8 +21,8 @@ pub(crate) enum PluginCommand {
     ))]
     Render {
         /// The format.
-        #[arg(value_name = "HOST", value_parser = host())]
-        host: PluginHost,
+        #[arg(value_name = "FORMAT", value_parser = plugin_format())]
+        plugin_format: PluginFormat,
         /// A folder that does not exist yet, or is empty.
         #[arg(value_name = "DIR")]
         folder: Utf8PathBuf,
@@ -32,27 +32,27 @@ pub(crate) enum PluginCommand {
     },
 }
 
-fn host() -> impl TypedValueParser<Value = PluginHost> {
-    let names = PluginHost::ALL.iter().map(|host| host.as_str());
+fn plugin_format() -> impl TypedValueParser<Value = PluginFormat> {
+    let names = PluginFormat::ALL.iter().map(|format| format.as_str());
     PossibleValuesParser::new(names).try_map(|name| {
-        PluginHost::ALL.iter().copied().find(|host| host.as_str() == name).ok_or("unknown format")
+        PluginFormat::ALL.iter().copied().find(|format| format.as_str() == name).ok_or("unknown format")
     })
 }
 
 pub(crate) fn run(command: &PluginCommand) -> ExitCode {
-    let PluginCommand::Render { host, folder, json } = command;
+    let PluginCommand::Render { plugin_format, folder, json } = command;
     let format = Format::json_if(*json);
-    outcome::finish(render(*host, folder, format), format)
+    outcome::finish(render(*plugin_format, folder, format), format)
 }
 
-fn render(host: PluginHost, folder: &Utf8Path, format: Format) -> Result<(), Failure> {
+fn render(plugin_format: PluginFormat, folder: &Utf8Path, format: Format) -> Result<(), Failure> {
     let unwritable =
         |error: std::io::Error| Failure::Environment(format!("`{folder}` cannot be written: {error}"));
     let is_taken = folder.read_dir_utf8().is_ok_and(|mut entries| entries.next().is_some());
     if is_taken || folder.is_file() {
-        return Err(Failure::Call(format!("`{folder}` is not an empty folder. Nothing was written.")));
+        return Err(Failure::Usage(format!("`{folder}` is not an empty folder. Nothing was written.")));
     }
-    let files = plugin::files(host, env!("CARGO_PKG_VERSION")).map_err(Failure::Environment)?;
+    let files = plugin::files(plugin_format, env!("CARGO_PKG_VERSION")).map_err(Failure::Environment)?;
     for file in &files {
         let path = folder.join(&file.path);
         let above = path.parent().unwrap_or(folder);
@@ -61,11 +61,13 @@ fn render(host: PluginHost, folder: &Utf8Path, format: Format) -> Result<(), Fai
             .map_err(unwritable)?;
     }
     let mut paths: Vec<Utf8PathBuf> = files.into_iter().map(|file| file.path).collect();
-    if host == PluginHost::Mcpb {
+    if plugin_format == PluginFormat::Mcpb {
         paths.push(bundle_program(folder).map_err(unwritable)?);
     }
     match format {
-        Format::Json => output::json(&json!({ "format": host.as_str(), "folder": folder, "files": paths })),
+        Format::Json => {
+            output::json(&json!({ "format": plugin_format.as_str(), "folder": folder, "files": paths }))
+        }
         Format::Text => {
             for path in &paths {
                 output::line(folder.join(path).as_str());

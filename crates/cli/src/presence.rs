@@ -39,7 +39,7 @@ pub(crate) fn requester<S: Store>(
     recorded: OriginRecord,
 ) -> Result<Requester, Failure> {
     if !stdin().is_terminal() {
-        return Err(Failure::Call(format!(
+        return Err(Failure::Usage(format!(
             "{what} needs an interactive terminal. Run this command yourself, not from a script. Nothing was recorded."
         )));
     }
@@ -91,7 +91,7 @@ pub(crate) fn descent_among<S: Store>(
         format!("`{}` (process {}), the program that runs an agent", starter.name, starter.id.process_id);
     if settings::is_on_anywhere(Key::ApprovalsRefuseDescendants)? {
         let setting = Key::ApprovalsRefuseDescendants.as_str();
-        return Err(Failure::Call(refusal(&format!("{whose}, and `{setting}` is on"))));
+        return Err(Failure::Usage(refusal(&format!("{whose}, and `{setting}` is on"))));
     }
     Ok((Requester { descends_from_server: Descent::Yes }, Some(whose)))
 }
@@ -115,18 +115,18 @@ fn is_parent(server: &ServerRecord, process: &Process) -> bool {
 
 /// The refusal if a typed label is not enough: a passkey is required (G97). `why` names the reason.
 pub(crate) fn passkey_needed(what: &str, why: &str) -> Failure {
-    Failure::Call(format!(
+    Failure::Usage(format!(
         "{what} needs a passkey: {why}. Open the console with `workrail console` and do it there. Nothing was recorded."
     ))
 }
 
 /// Continues only if exactly `answer` is typed.
-pub(crate) fn typed(prompt: &str, answer: &str) -> Result<(), Failure> {
+pub(crate) fn require_typed(prompt: &str, answer: &str) -> Result<(), Failure> {
     output::notice(prompt);
     let mut typed = String::new();
     stdin().lock().read_line(&mut typed).map_err(|error| Failure::Environment(error.to_string()))?;
     match typed.trim() == answer {
         true => Ok(()),
-        false => Err(Failure::Call(format!("The answer did not match `{answer}`. Nothing was recorded."))),
+        false => Err(Failure::Usage(format!("The answer did not match `{answer}`. Nothing was recorded."))),
     }
 }

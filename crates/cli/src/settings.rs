@@ -119,7 +119,7 @@ pub(crate) fn of_user_file() -> Result<Option<Settings>, Failure> {
 
 /// The user must fix an unusable file, option or variable.
 pub(crate) fn unusable(error: &ConfigError) -> Failure {
-    Failure::Call(match error {
+    Failure::Usage(match error {
         ConfigError::WrongOption { name, .. } | ConfigError::WrongVariable { name, .. } => {
             let next = match *name {
                 "--store" | "WORKRAIL_STORE" => {

@@ -45,14 +45,14 @@ pub(crate) fn open_with(
     current: &CurrentSettings,
     sources: Arc<dyn WorkflowSource>,
 ) -> Result<EngineWithStore<AnyStore>, Failure> {
-    let store = store_of_settings(current, Arc::new(open_directory(current)?))?;
+    let store = store_of_settings(current, open_directory(current)?)?;
     Ok(acting_as_user(engine_over(current, sources, store)))
 }
 
 /// Opens the store in the settings for reading only: nothing is created in the data directory, and no key, lock or
 /// write permission is needed there (G16).
 pub(crate) fn read_only(current: &CurrentSettings) -> Result<EngineWithStore<AnyStore>, Failure> {
-    let store = store_of_settings(current, Arc::new(read_only_directory(current)?))?;
+    let store = store_of_settings(current, read_only_directory(current)?)?;
     Ok(acting_as_user(engine_over(current, sources_of(current), store)))
 }
 
@@ -80,12 +80,12 @@ pub(crate) fn database(current: &CurrentSettings) -> Result<Option<DatabaseAddre
     let address = DatabaseAddress::parse(text);
     address
         .map(Some)
-        .map_err(|error| Failure::Call(format!("The setting `{}`: {error}.", Key::Store.as_str())))
+        .map_err(|error| Failure::Usage(format!("The setting `{}`: {error}.", Key::Store.as_str())))
 }
 
 /// The store at an address, with this machine's directory.
 pub(crate) fn database_at(address: &DatabaseAddress) -> Result<AnyStore, Failure> {
-    let machine = Arc::new(read_only_directory(settings::current()?)?);
+    let machine = read_only_directory(settings::current()?)?;
     Ok(AnyStore::Database { shared: Box::new(connect(address)?), machine })
 }
 
@@ -120,7 +120,7 @@ impl DirectoryOnly {
     fn check(self, current: &CurrentSettings) -> Result<(), Failure> {
         match database(current)? {
             None => Ok(()),
-            Some(address) => Err(Failure::Call(format!(
+            Some(address) => Err(Failure::Usage(format!(
                 "`workrail {}` works on a data directory only; the store is {address}.\n{}",
                 self.command, self.instead
             ))),
@@ -134,17 +134,13 @@ impl DirectoryOnly {
 }
 
 /// This machine's directory, whatever the store is; created if it does not exist.
-pub(crate) fn open_directory(current: &CurrentSettings) -> Result<LocalStore<Disk>, Failure> {
-    let root = root(current)?;
-    let disk = Disk::open(&root).map_err(|error| unusable(&root, &error))?;
-    LocalStore::open(disk, Box::new(OsEntropy), boot_id()).map_err(|error| unusable(&root, &error))
+pub(crate) fn open_directory(current: &CurrentSettings) -> Result<Arc<LocalStore<Disk>>, Failure> {
+    store_in(&root(current)?)
 }
 
 /// Like `open_directory`, without creating anything.
-pub(crate) fn read_only_directory(current: &CurrentSettings) -> Result<LocalStore<Disk>, Failure> {
-    let root = root(current)?;
-    let disk = Disk::open_read_only(&root).map_err(|error| unusable(&root, &error))?;
-    Ok(LocalStore::read_only(disk, Box::new(OsEntropy), boot_id()))
+pub(crate) fn read_only_directory(current: &CurrentSettings) -> Result<Arc<LocalStore<Disk>>, Failure> {
+    read_only_in(&root(current)?)
 }
 
 fn sources_of(current: &CurrentSettings) -> Arc<dyn WorkflowSource> {

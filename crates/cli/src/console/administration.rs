@@ -30,7 +30,7 @@ use crate::config::{change, needs_a_terminal};
 use crate::doctor;
 use crate::install as clients;
 use crate::settings;
-use crate::trust::{CheckSubject, Offers, revoked};
+use crate::trust::{CheckSubject, Offers, take_back_trust};
 use crate::workflows::author;
 use crate::workflows::sources::{self, NewGit};
 
@@ -43,7 +43,7 @@ impl ConsoleEnvironment {
 }
 
 impl Administration for ConsoleEnvironment {
-    fn wanted(&self) -> Result<Settings, String> {
+    fn settings_in_file(&self) -> Result<Settings, String> {
         let config_path = settings::config_path().map_err(|error| error.to_string())?;
         config::load_file(&config_path).map_err(|error| error.to_string())
     }
@@ -70,7 +70,7 @@ impl Administration for ConsoleEnvironment {
         Ok(self.is_for_a_passkey(key) && has_keys && needs_a_terminal(key, value).map_err(failure_text)?)
     }
 
-    fn change_agreed(&self, key: Key, value: Option<&str>) -> Result<(), String> {
+    fn change_confirmed_by_passkey(&self, key: Key, value: Option<&str>) -> Result<(), String> {
         change(key, value).map(drop).map_err(failure_text)
     }
 
@@ -78,16 +78,16 @@ impl Administration for ConsoleEnvironment {
         let settings = settings::fresh().map_err(failure_text)?.settings;
         let reports = sources::source_reports_of(Sources::from_settings(&settings));
         // A value set by this process's environment is not in the file, and not removed from it.
-        let wanted = self.wanted()?;
+        let in_file = self.settings_in_file()?;
         let shown = reports.into_iter().map(|(report, count)| {
             let registered_as = match report.precedence {
                 Precedence::Git => {
-                    wanted.git_sources().contains_key(&report.name).then(|| report.name.clone())
+                    in_file.git_sources().contains_key(&report.name).then(|| report.name.clone())
                 }
                 Precedence::Custom => {
-                    wanted.list(Key::SourcePaths).contains(&report.name).then(|| report.name.clone())
+                    in_file.list(Key::SourcePaths).contains(&report.name).then(|| report.name.clone())
                 }
-                Precedence::Plugin => wanted
+                Precedence::Plugin => in_file
                     .list(Key::SourcePlugins)
                     .contains(&report.location)
                     .then(|| report.location.clone()),
@@ -219,7 +219,7 @@ impl Administration for ConsoleEnvironment {
     }
 
     fn revoke_check(&self, check: &str) -> Result<(), String> {
-        revoked(Some(check)).map(drop).map_err(failure_text)
+        take_back_trust(Some(check)).map(drop).map_err(failure_text)
     }
 
     fn keys_changed_at(&self) -> Option<Timestamp> {

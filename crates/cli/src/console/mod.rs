@@ -92,12 +92,12 @@ fn serve(port: u16, browser: BrowserLaunch) -> Result<(), ConsoleFailure> {
         |bound: SocketAddr, ending| {
             router(bound, secrets, engine, Arc::clone(&environment) as _, environment, ending)
         },
-        |bound| page = opened(&open_address(bound.port(), code.reveal()), browser),
+        |bound| page = announce(&open_address(bound.port(), code.reveal()), browser),
     );
     drop(page);
     served.map_err(|error| match error.kind() == io::ErrorKind::AddrInUse {
         true => ConsoleFailure::PortTaken(error),
-        false => ConsoleFailure::Other(Failure::Environment(outcome::failed_environment(&error))),
+        false => ConsoleFailure::Other(Failure::Environment(outcome::io_error_text(&error))),
     })
 }
 
@@ -116,7 +116,7 @@ pub(crate) fn fresh_secret() -> Result<HttpSecret, String> {
 }
 
 /// Prints the address and opens it in the browser.
-fn opened(address: &str, browser: BrowserLaunch) -> Option<NamedTempFile> {
+fn announce(address: &str, browser: BrowserLaunch) -> Option<NamedTempFile> {
     output::line(&format!("Console: {address}"));
     output::notice("The address works once. Press Ctrl-C to stop the console.");
     match browser {
@@ -198,7 +198,7 @@ impl Environment for ConsoleEnvironment {
 
 pub(crate) fn failure_text(failure: Failure) -> String {
     match failure {
-        Failure::Call(text) | Failure::Environment(text) => text,
+        Failure::Usage(text) | Failure::Environment(text) => text,
         Failure::Refused(error) | Failure::Stopped(error) => described(&error),
         Failure::Problems => String::new(),
     }

@@ -81,7 +81,7 @@ fn unusable(findings: &mut DoctorFindings, part: &'static str, failure: outcome:
             (error.message.clone(), error.suggestion_for_a_person().to_owned())
         }
         // The first line says what is wrong; the rest is a fix.
-        outcome::Failure::Call(text) | outcome::Failure::Environment(text) => match text.split_once('\n') {
+        outcome::Failure::Usage(text) | outcome::Failure::Environment(text) => match text.split_once('\n') {
             Some((what, fix)) => (what.to_owned(), fix.to_owned()),
             None => (text, otherwise),
         },
@@ -98,15 +98,25 @@ fn keys(findings: &mut DoctorFindings, opened: &Opened, root: &Utf8Path) {
             AnyStore::Directory(_) => {
                 findings.good(DATA, "the signing keys are usable, and private to this user");
             }
-            AnyStore::Database { shared, .. } => {
-                let protection = match shared.has_wrapped_keys() {
-                    Ok(Some(true)) => "encrypted with the key that this machine has",
-                    Ok(Some(false) | None) | Err(_) => "every role that reads these rows can read them",
-                };
-                findings.good(STORE, format!("the signing keys are usable; {protection}"));
-            }
+            AnyStore::Database { shared, .. } => match shared.has_wrapped_keys() {
+                Ok(Some(true)) => findings.good(
+                    STORE,
+                    "the signing keys are usable; encrypted with the key that this machine has",
+                ),
+                Ok(Some(false) | None) => findings.good(
+                    STORE,
+                    "the signing keys are usable; every role that reads these rows can read them",
+                ),
+                Err(error) => findings.warning(
+                    STORE,
+                    format!(
+                        "the signing keys are usable; whether their rows are encrypted could not be determined: {error}"
+                    ),
+                    "run doctor again; if this stays, check the database",
+                ),
+            },
         },
-        Ok(None) => findings.good(part(opened), "no signing keys yet; the first run creates them"),
+        Ok(None) => findings.good(area_of_store(opened), "no signing keys yet; the first run creates them"),
         Err(error) => {
             let (what, fix) = match opened.store.peek() {
                 Err(KeyringError::UnknownVersion { path, version }) => (
@@ -125,13 +135,13 @@ fn keys(findings: &mut DoctorFindings, opened: &Opened, root: &Utf8Path) {
                 ),
                 Ok(_) | Err(_) => (error.message.clone(), error.suggestion_for_a_person().to_owned()),
             };
-            findings.problem(part(opened), what, fix);
+            findings.problem(area_of_store(opened), what, fix);
         }
     }
 }
 
-/// The part of the output for what is in the shared store.
-fn part(opened: &Opened) -> &'static str {
+/// The area of the findings about what is in the shared store.
+fn area_of_store(opened: &Opened) -> &'static str {
     match &*opened.store {
         AnyStore::Directory(_) => DATA,
         AnyStore::Database { .. } => STORE,
@@ -152,7 +162,7 @@ fn access_tokens(findings: &mut DoctorFindings, opened: &Opened) {
         && keys.is_none_or(|keys| keys.suggestion_for_a_person() != error.suggestion_for_a_person())
     {
         let fix = error.suggestion_for_a_person().to_owned();
-        findings.problem(part(opened), error.message, fix);
+        findings.problem(area_of_store(opened), error.message, fix);
     }
 }
 
@@ -160,18 +170,18 @@ fn passkeys(findings: &mut DoctorFindings, opened: &Opened) {
     const FIX: &str = "move the damaged file (keys/passkeys.jsonl or keys/passkeys.head) out of the data directory, then: \
                        workrail store restore BACKUP (a database: pg_restore). Without a backup: workrail store passkeys \
                        reset, which revokes all passkeys and sets the damaged log aside. Until then no passkey is accepted";
-    let part = part(opened);
+    let area = area_of_store(opened);
     match opened.engine.passkeys() {
         Ok(Ok(keys)) => {
             let names: Vec<&str> = keys.enrolled().map(|enrolment| enrolment.name.as_str()).collect();
             match names.is_empty() {
-                true => findings.good(part, "no passkey is enrolled"),
-                false => findings.good(part, format!("passkeys enrolled: {}", names.join(", "))),
+                true => findings.good(area, "no passkey is enrolled"),
+                false => findings.good(area, format!("passkeys enrolled: {}", names.join(", "))),
             }
             for at in keys.resets() {
                 let what = format!("all passkeys were reset at a terminal on {}", shown_time(at));
                 findings.warning(
-                    part,
+                    area,
                     what,
                     "if that was not you, review what was approved since; workrail store passkeys show lists keys and resets",
                 );
@@ -182,9 +192,9 @@ fn passkeys(findings: &mut DoctorFindings, opened: &Opened) {
                 AnyStore::Directory(_) => "the passkey log keys/passkeys.jsonl",
                 AnyStore::Database { .. } => "the passkey log",
             };
-            findings.problem(part, format!("{log} is damaged: {damage}"), FIX);
+            findings.problem(area, format!("{log} is damaged: {damage}"), FIX);
         }
-        Err(error) => findings.problem(part, error.message.clone(), FIX),
+        Err(error) => findings.problem(area, error.message.clone(), FIX),
     }
 }
 
@@ -278,7 +288,7 @@ fn sessions(findings: &mut DoctorFindings, opened: &Opened) {
             }
             for lost in health.unreadable_workflows {
                 let runs = output::counted(lost.runs as u64, "unfinished run needs", "unfinished runs need");
-                let what = format!("{runs} it: {}", lost.cause.message);
+                let what = format!("{} {runs} it.", lost.cause.message);
                 findings.problem(SESSIONS, what, lost.cause.suggestion_for_a_person().to_owned());
             }
             let obstructed: BTreeSet<String> =
@@ -372,10 +382,10 @@ fn servers(findings: &mut DoctorFindings, opened: &Opened) {
             "restart that client",
         );
     }
-    let desired =
+    let in_file =
         settings::config_path().and_then(|config_path| workrail_host::config::load_file(&config_path));
-    let Ok(desired) = desired else { return };
-    for outdated in outdated_servers(&desired).unwrap_or_default() {
+    let Ok(in_file) = in_file else { return };
+    for outdated in outdated_servers(&in_file).unwrap_or_default() {
         let stale = outdated.differences.iter().filter(|difference| difference.restart.is_some());
         let stale: Vec<&str> = stale.map(|difference| difference.key.as_str()).collect();
         if !stale.is_empty() {

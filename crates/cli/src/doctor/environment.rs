@@ -162,56 +162,66 @@ fn remote_servers(findings: &mut DoctorFindings) {
         .collect();
     for (name, server) in servers {
         let token = env_vars::TOKEN.get();
-        match ask(&server, token.as_deref()) {
-            Ok(RemoteAnswer::Accepted { version, member }) => {
-                let whose = member.as_ref().map_or_else(String::new, |member| {
-                    format!(" of {} (role {})", member.name, member.role.as_str())
-                });
-                let what = format!("{name} accepts the token{whose} and runs workrail {version}");
-                match RunRights::of(member.map(|member| member.role)) {
-                    RunRights::Work => findings.good(CLIENTS, what),
-                    RunRights::ReadOnly { role } => findings.warning(
-                        CLIENTS,
-                        format!("{what}; agents cannot work with the role {}", role.as_str()),
-                        "use a token of an agent: workrail team token create NAME --role agent",
-                    ),
-                }
-            }
-            Ok(RemoteAnswer::UnsendableToken) => findings.problem(
-                CLIENTS,
-                format!(
-                    "WORKRAIL_TOKEN has characters that cannot be sent in an HTTP header, so it was not sent to {name}"
+        report_answer(findings, &name, ask(&server, token.as_deref()));
+    }
+}
+
+/// What a server's answer means for the clients that are configured for it.
+fn report_answer(findings: &mut DoctorFindings, name: &str, answer: Result<RemoteAnswer, NoAnswer>) {
+    match answer {
+        Ok(RemoteAnswer::Accepted { version, member }) => {
+            let whose = member.as_ref().map_or_else(String::new, |member| {
+                format!(" of {} (role {})", member.name, member.role.as_str())
+            });
+            let what = format!("{name} accepts the token{whose} and runs workrail {version}");
+            match RunRights::of(member.map(|member| member.role)) {
+                RunRights::Work => findings.good(CLIENTS, what),
+                RunRights::ReadOnly { role } => findings.warning(
+                    CLIENTS,
+                    format!("{what}; agents cannot work with the role {}", role.as_str()),
+                    "use a token of an agent: workrail team token create NAME --role agent",
                 ),
-                "set it to the token alone, without spaces or line breaks",
-            ),
-            Ok(RemoteAnswer::Answers) => findings.warning(
-                CLIENTS,
-                format!("{name} answers, but WORKRAIL_TOKEN is not set here, so the token was not tried"),
-                "set WORKRAIL_TOKEN where the clients are started",
-            ),
-            Ok(RemoteAnswer::TokenRefused) => findings.problem(
-                CLIENTS,
-                format!("{name} does not accept the token in WORKRAIL_TOKEN"),
-                "ask an administrator for a new one: workrail team token create NAME --role agent",
-            ),
-            Ok(RemoteAnswer::Unexpected { status }) => findings.problem(
-                CLIENTS,
-                format!("{name} is not a WorkRail server, or a proxy answers for it (status {status})"),
-                "check the address",
-            ),
-            Err(error) => {
-                let fix = match error {
-                    NoAnswer::UntrustedCertificate => {
-                        "set SSL_CERT_FILE to the file of its authority's certificate, or of its own if it is self-signed"
-                    }
-                    NoAnswer::OutdatedCertificate => {
-                        "renew the server's certificate, and check this machine's clock"
-                    }
-                    NoAnswer::OtherName => "use the address that its certificate names",
-                    NoAnswer::Io(_) => "check the address and the network",
-                };
-                findings.problem(CLIENTS, format!("{name} cannot be reached: {error}"), fix);
             }
+        }
+        Ok(RemoteAnswer::UnsendableToken) => findings.problem(
+            CLIENTS,
+            format!(
+                "WORKRAIL_TOKEN has characters that cannot be sent in an HTTP header, so it was not sent to {name}"
+            ),
+            "set it to the token alone, without spaces or line breaks",
+        ),
+        Ok(RemoteAnswer::WithoutToken) => findings.warning(
+            CLIENTS,
+            format!("{name} answers, but WORKRAIL_TOKEN is not set here, so the token was not tried"),
+            "set WORKRAIL_TOKEN where the clients are started",
+        ),
+        Ok(RemoteAnswer::TokenRefused) => findings.problem(
+            CLIENTS,
+            format!("{name} does not accept the token in WORKRAIL_TOKEN"),
+            "ask an administrator for a new one: workrail team token create NAME --role agent",
+        ),
+        Ok(RemoteAnswer::NotReady { status }) => findings.problem(
+            CLIENTS,
+            format!("{name} is a server that cannot answer now (status {status})"),
+            "try again; an administrator runs `workrail doctor` there",
+        ),
+        Ok(RemoteAnswer::Unexpected { status }) => findings.problem(
+            CLIENTS,
+            format!("{name} is not a WorkRail server, or a proxy answers for it (status {status})"),
+            "check the address",
+        ),
+        Err(error) => {
+            let fix = match error {
+                NoAnswer::UntrustedCertificate => {
+                    "set SSL_CERT_FILE to the file of its authority's certificate, or of its own if it is self-signed"
+                }
+                NoAnswer::OutdatedCertificate => {
+                    "renew the server's certificate, and check this machine's clock"
+                }
+                NoAnswer::OtherName => "use the address that its certificate names",
+                NoAnswer::Io(_) => "check the address and the network",
+            };
+            findings.problem(CLIENTS, format!("{name} cannot be reached: {error}"), fix);
         }
     }
 }

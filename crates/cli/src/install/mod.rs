@@ -22,6 +22,7 @@ use workrail_ports::keyring::KeyringError;
 use crate::confirm::{self, UserConfirmation};
 use crate::outcome::{self, Failure, Format};
 use crate::output::{self, Tone};
+use crate::upkeep::unusable_http_secret;
 use crate::{settings, wiring};
 
 pub(crate) use arguments::{ClientArguments, InstallArguments, UninstallArguments};
@@ -77,7 +78,7 @@ fn target(
 ) -> Result<SetupTarget, Failure> {
     let Some(widest) = client.scopes().next() else {
         let remote = remote.map_or_else(String::new, |url| format!(" --remote {url}"));
-        return Err(Failure::Call(format!(
+        return Err(Failure::Usage(format!(
             "WorkRail does not edit the files of {}. `workrail install --client {}{remote} --print` shows what to paste.",
             client.title(),
             client.as_str()
@@ -86,7 +87,7 @@ fn target(
     match scope {
         None => Ok(SetupTarget { client, scope: widest }),
         Some(scope) if client.scopes().any(|other| other == scope) => Ok(SetupTarget { client, scope }),
-        Some(_) => Err(Failure::Call(format!(
+        Some(_) => Err(Failure::Usage(format!(
             "{} has no such scope; use --scope {}.",
             client.as_str(),
             widest.as_str()
@@ -108,7 +109,7 @@ fn found_targets(selection: &ClientArguments, bases: &Bases) -> Result<Vec<Setup
     let targets: Vec<SetupTarget> =
         present.iter().filter_map(|client| target(*client, selection.scope(), None).ok()).collect();
     match targets.is_empty() {
-        true => Err(Failure::Call(
+        true => Err(Failure::Usage(
             "No client that can be set up here was found. Name one with --client; `workrail install --list` shows them."
                 .to_owned(),
         )),
@@ -138,12 +139,12 @@ fn set_up(arguments: &InstallArguments, format: Format) -> Result<(), Failure> {
     let plan = clients::plan(&targets, &parts, Intent::Install(&setup), &bases, &ledger);
     let changes = plan.map_err(|error| refused(&error))?;
     if changes.is_empty() {
-        return Err(Failure::Call(format!(
+        return Err(Failure::Usage(format!(
             "There is no file here for: {}. Start the client once, or choose another scope or part.",
             part_names(&parts)
         )));
     }
-    let done = carry_out(selection, &changes, &ledger, format, show::Direction::Install)?;
+    let done = carry_out(selection, &changes, &ledger, format, show::SetupAction::Install)?;
     if format == Format::Text {
         show::advice(&targets, &parts, arguments.http.is_some(), done);
         if arguments.remote.is_some() {
@@ -156,7 +157,7 @@ fn set_up(arguments: &InstallArguments, format: Format) -> Result<(), Failure> {
 /// A team's server. Tokens are sent to other machines only over TLS.
 fn remote(url: &PublicUrl, without_variable: WithoutVariable) -> Result<ConnectionMethod, Failure> {
     if url.scheme() == Scheme::Http && !url.is_loopback() {
-        return Err(Failure::Call("Use https: your token would be sent unencrypted.".to_owned()));
+        return Err(Failure::Usage("Use https: your token would be sent unencrypted.".to_owned()));
     }
     Ok(ConnectionMethod::Remote { url: format!("{url}/mcp"), without_variable })
 }
@@ -176,7 +177,7 @@ fn remove(selection: &ClientArguments, format: Format) -> Result<(), Failure> {
     let ledger = ledger()?;
     let plan = clients::plan(&targets, &selection.parts(), Intent::Uninstall, &bases, &ledger);
     let changes = plan.map_err(|error| refused(&error))?;
-    let done = carry_out(selection, &changes, &ledger, format, show::Direction::Uninstall)?;
+    let done = carry_out(selection, &changes, &ledger, format, show::SetupAction::Uninstall)?;
     if format == Format::Text && done == InstallOutcome::Written {
         output::line("Restart the clients; they load tools only at startup.");
     }
@@ -204,10 +205,10 @@ fn carry_out(
     changes: &[FileChange],
     ledger: &Ledger,
     format: Format,
-    direction: show::Direction,
+    action: show::SetupAction,
 ) -> Result<InstallOutcome, Failure> {
     if format == Format::Text {
-        show::changes(changes, direction);
+        show::changes(changes, action);
     }
     let needed: Vec<&FileChange> = changes.iter().filter(|change| change.is_needed()).collect();
     let done = match (needed.is_empty(), selection.dry_run) {
@@ -218,7 +219,7 @@ fn carry_out(
     if done == InstallOutcome::Written && selection.client.is_empty() {
         let files = if needed.len() == 1 { "this file" } else { "these files" };
         let question = format!("Write {files} ({})? Type yes:", needed.len());
-        confirm::typed(
+        confirm::confirm_by_typing(
             UserConfirmation::given_if(selection.yes),
             &question,
             &["yes".to_owned(), "y".to_owned()],
@@ -253,12 +254,12 @@ fn secret_for(
 ) -> Result<Option<HttpSecret>, Failure> {
     let Some(address) = http else { return Ok(None) };
     if address.socket_address().port() == 0 {
-        return Err(Failure::Call("Name the port that the server listens on, not 0.".to_owned()));
+        return Err(Failure::Usage("Name the port that the server listens on, not 0.".to_owned()));
     }
     if targets.iter().all(|target| target.scope == SetupScope::Project) {
         return Ok(None);
     }
-    let unusable = |error: KeyringError| Failure::Environment(format!("the HTTP secret: {error}"));
+    let unusable = |error: KeyringError| unusable_http_secret(&error);
     match dry_run {
         // If there is none yet, any text will do: it is not shown.
         true => {
@@ -275,7 +276,7 @@ fn secret_for(
 fn print(arguments: &InstallArguments, format: Format) -> Result<(), Failure> {
     let selection = &arguments.selection;
     if selection.client.is_empty() {
-        return Err(Failure::Call("Name the client to print for: --client CLIENT.".to_owned()));
+        return Err(Failure::Usage("Name the client to print for: --client CLIENT.".to_owned()));
     }
     let connection = match &arguments.remote {
         None => ConnectionMethod::Program,

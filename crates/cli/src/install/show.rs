@@ -10,7 +10,7 @@ use super::{InstallOutcome, part_names, tone_of};
 use crate::output::{self, Tone};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Direction {
+pub(super) enum SetupAction {
     Install,
     Uninstall,
 }
@@ -55,12 +55,12 @@ fn without_secrets(line: &str) -> String {
     shown + rest
 }
 
-pub(super) fn changes(changes: &[FileChange], direction: Direction) {
+pub(super) fn changes(changes: &[FileChange], action: SetupAction) {
     for change in changes {
         let (clients, path, parts) = (names(change), &change.path, part_names(&change.parts));
         if !change.is_needed() {
             // Files in which a bare `uninstall` found nothing are not listed.
-            if direction == Direction::Install {
+            if action == SetupAction::Install {
                 output::toned(Tone::Good, &format!("{clients}: {path} is up to date ({parts})."));
             }
             continue;
@@ -71,7 +71,7 @@ pub(super) fn changes(changes: &[FileChange], direction: Direction) {
             output::toned(tone_of(&line), &format!("  {line}"));
         }
     }
-    if direction == Direction::Uninstall && !changes.iter().any(FileChange::is_needed) {
+    if action == SetupAction::Uninstall && !changes.iter().any(FileChange::is_needed) {
         output::toned(Tone::Good, "Nothing to remove: the files contain nothing from WorkRail.");
     }
 }

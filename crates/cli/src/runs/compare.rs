@@ -10,7 +10,7 @@ use workrail_core::report::words::{context_value, one_line, plain};
 
 use super::warn_of_damage;
 use crate::layout::wrapped;
-use crate::outcome::Failure;
+use crate::outcome::{Failure, Format};
 use crate::output::{self, Tone};
 use crate::{name, wiring};
 
@@ -23,13 +23,13 @@ pub(super) const EXAMPLES: &str = "Examples:
 /// How many lines of notes are shown for a step that only one side has.
 const LINES_OF_ONE_SIDE: usize = 6;
 
-pub(super) fn run(a: &str, b: &str, context: bool, json: bool) -> Result<(), Failure> {
+pub(super) fn run(a: &str, b: &str, context: bool, format: Format) -> Result<(), Failure> {
     let engine = wiring::read_only_default()?;
     let a = name::part(&engine, a, None)?;
     let b = name::part(&engine, b, Some(&a))?;
     let values = if context { ContextValues::Short } else { ContextValues::NotShown };
     let comparison = engine.compare(&a, &b, values)?;
-    if json {
+    if format == Format::Json {
         output::json(&super::value(&comparison)?);
         return Ok(());
     }
@@ -38,7 +38,7 @@ pub(super) fn run(a: &str, b: &str, context: bool, json: bool) -> Result<(), Fai
         warn_of_damage(&comparison.b.health);
     }
     comparison.remarks.iter().for_each(|remark| wrap(Some(Tone::Warning), "", remark));
-    super::show::without_keys(&engine);
+    super::show::warn_if_keys_unusable(&engine);
     heading(&comparison);
     steps(&comparison.steps);
     context_differences(&comparison.context);

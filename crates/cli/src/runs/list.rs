@@ -35,7 +35,7 @@ pub(super) fn running(rows: &[RunRow], now: &Timestamp, width: Option<usize>) ->
             ]
         })
         .collect();
-    toned(layout::table(&RUNNING, &cells, width))
+    with_quiet_heading(layout::table(&RUNNING, &cells, width))
 }
 
 /// The runs in order, each followed by the runs of the same stage that were started inside it, with their depth.
@@ -76,8 +76,8 @@ pub(crate) fn step(row: &RunRow) -> String {
     one_line(&format!("{}. {}", step.progress.number, step.title))
 }
 
-/// The lines of a table, with a muted heading.
-pub(crate) fn toned(lines: Vec<String>) -> Vec<OutputLine> {
+/// The lines of a table, with a quiet heading.
+pub(crate) fn with_quiet_heading(lines: Vec<String>) -> Vec<OutputLine> {
     let mut lines = lines.into_iter();
     let heading = lines.next().map(|text| OutputLine::toned(Tone::Quiet, &text));
     heading.into_iter().chain(lines.map(|text| OutputLine::plain(&text))).collect()

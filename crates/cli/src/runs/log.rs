@@ -4,15 +4,15 @@ use serde_json::{Value, json};
 use workrail_host::local_time::local_to_the_second;
 use workrail_model::event::Event;
 
-use crate::outcome::Failure;
+use crate::outcome::{Failure, Format};
 use crate::output::{self, Tone};
 use crate::{name, wiring};
 
-pub(super) fn run(about: &str, limit: Option<usize>, json: bool) -> Result<(), Failure> {
+pub(super) fn run(about: &str, limit: Option<usize>, format: Format) -> Result<(), Failure> {
     let engine = wiring::read_only_default()?;
     let found = name::session_or_run(&engine, about)?;
     let log = engine.session_log(found, limit)?;
-    if json {
+    if format == Format::Json {
         let events: Result<Vec<Value>, Failure> = log.events.iter().map(recorded).collect();
         output::json(&json!({
             "sessionId": found.session, "health": log.health, "leftOut": log.left_out, "events": events?,

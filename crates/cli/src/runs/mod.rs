@@ -17,7 +17,7 @@ use std::process::ExitCode;
 use clap::Subcommand;
 use workrail_model::health::SessionHealth;
 
-use crate::outcome::{self, EXIT_CODES, Failure, Format};
+use crate::outcome::{self, EXIT_CODES, Failure};
 use crate::output::{self, Tone};
 
 #[derive(Debug, Subcommand)]
@@ -85,9 +85,11 @@ pub(crate) enum RunCommand {
     Compare {
         /// A run (label, id or prefix of one), or a part of it: RUN@b is branch b, RUN@..7 the path up to point 7, RUN@7
         /// point 7, RUN@7:2 its second attempt. A workrail://session/... reference names a point, too.
+        // The id makes completion offer runs (setup/complete.rs).
         #[arg(value_name = "A", id = "run")]
         a: String,
         /// Like A. Without a run (@b), a part of A's run.
+        // The id makes completion offer runs (setup/complete.rs).
         #[arg(value_name = "B", id = "about")]
         b: String,
         /// Show short context values, not only keys. Values that look like secrets are never shown.
@@ -100,8 +102,8 @@ pub(crate) enum RunCommand {
     /// Find a run to continue and print what to paste into a new chat.
     #[command(after_help = format!("{EXIT_CODES}\n\nExample: workrail resume retry budget"))]
     Resume {
-        /// Words from the goal or notes, or a session id, run id or label. Default: recent runs, unfinished first, then
-        /// those on this folder's commit or git branch.
+        /// Words from the goal or notes, or a session id, run id or label. Default: recent runs, unfinished ones first;
+        /// among those, runs on this folder's commit or git branch come first.
         #[arg(value_name = "WORDS|SESSION|RUN")]
         words: Vec<String>,
         /// Print JSON.
@@ -143,26 +145,33 @@ impl RunCommand {
 }
 
 pub(crate) fn run(command: RunCommand) -> ExitCode {
-    let (done, json) = match command {
-        RunCommand::Report(command) => return report::run(&command),
-        RunCommand::Steer(command) => return steer::run(command),
-        RunCommand::Status { json } => (status::run(json), json),
+    match command {
+        RunCommand::Report(command) => report::run(&command),
+        RunCommand::Steer(command) => steer::run(command),
+        RunCommand::Status { json } => outcome::run(json, status::run),
         RunCommand::Watch { notify, json } => {
-            (watch::run(watch::Notify::on(notify), Format::json_if(json)), json)
+            outcome::run(json, |format| watch::run(watch::Notify::if_requested(notify), format))
         }
-        RunCommand::Show { about, json } => (show::run(&about, json), json),
-        RunCommand::Log { about, limit, json } => (log::run(&about, limit, json), json),
-        RunCommand::Tree { about, ascii, all, json } => (tree::run(&about, ascii, all, json), json),
-        RunCommand::Compare { a, b, context, json } => (compare::run(&a, &b, context, json), json),
-        RunCommand::Resume { words, json } => (resume::run(&words, json), json),
-        RunCommand::Search { words, limit, json } => (search::run(&words, limit, json), json),
-    };
-    outcome::finish(done, Format::json_if(json))
+        RunCommand::Show { about, json } => outcome::run(json, |format| show::run(&about, format)),
+        RunCommand::Log { about, limit, json } => {
+            outcome::run(json, |format| log::run(&about, limit, format))
+        }
+        RunCommand::Tree { about, ascii, all, json } => {
+            outcome::run(json, |format| tree::run(&about, ascii, all, format))
+        }
+        RunCommand::Compare { a, b, context, json } => {
+            outcome::run(json, |format| compare::run(&a, &b, context, format))
+        }
+        RunCommand::Resume { words, json } => outcome::run(json, |format| resume::run(&words, format)),
+        RunCommand::Search { words, limit, json } => {
+            outcome::run(json, |format| search::run(&words, limit, format))
+        }
+    }
 }
 
 /// What `workrail` without a command prints.
 pub(crate) fn status() -> ExitCode {
-    outcome::finish(status::run(false), Format::Text)
+    outcome::run(false, status::run)
 }
 
 /// Reports first that a session is damaged, and how far it can be trusted.

@@ -69,15 +69,16 @@ impl ReportFormat {
 
 pub(crate) fn run(command: &ReportCommand) -> ExitCode {
     let prints_report = command.format == ReportFormat::Json && command.output.is_none() && !command.open;
-    outcome::finish(made(command), Format::json_if(command.json || prints_report))
+    outcome::run(command.json || prints_report, |format| write_report(command, format))
 }
 
-fn made(command: &ReportCommand) -> Result<(), Failure> {
+/// `format` is how the result is printed: the report itself, or a summary if it is written to a file.
+fn write_report(command: &ReportCommand, format: Format) -> Result<(), Failure> {
     if command.open {
-        return opened(command);
+        return open_in_browser(command, format);
     }
     if command.format == ReportFormat::Pdf && command.output.is_none() {
-        return Err(Failure::Call("A PDF needs a file: add `-o report.pdf`.".to_owned()));
+        return Err(Failure::Usage("A PDF needs a file: add `-o report.pdf`.".to_owned()));
     }
     if let Some(path) = command.output.as_deref().filter(|path| path.exists() && !command.force) {
         return Err(exists(path));
@@ -86,7 +87,7 @@ fn made(command: &ReportCommand) -> Result<(), Failure> {
     let values = if command.context { ContextValues::Short } else { ContextValues::NotShown };
     let report = engine.report(name::session_or_run(&engine, &command.about)?, values)?;
     let Some(path) = command.output.as_deref() else {
-        if command.json || command.format == ReportFormat::Json {
+        if format == Format::Json {
             output::json(&super::value(&report)?);
         } else {
             output::line(text(&report, command.format, times::of_standard_output())?.trim_end());
@@ -103,20 +104,20 @@ fn made(command: &ReportCommand) -> Result<(), Failure> {
         }
     };
     write(path, &bytes)?;
-    let (format, count) = (command.format.name(), bytes.len());
-    if command.json {
-        output::json(&json!({ "written": path, "format": format, "bytes": count, "health": report.health }));
+    let (name, count) = (command.format.name(), bytes.len());
+    if format == Format::Json {
+        output::json(&json!({ "written": path, "format": name, "bytes": count, "health": report.health }));
         return Ok(());
     }
     if let Some(damage) = words::damage(&report) {
         output::toned(Tone::Warning, &damage);
     }
-    output::file(Tone::Good, "Written: ", path, &format!(" ({format}, {count} bytes)"));
+    output::file(Tone::Good, "Written: ", path, &format!(" ({name}, {count} bytes)"));
     Ok(())
 }
 
 /// Writes the report as HTML and opens it in the browser.
-fn opened(command: &ReportCommand) -> Result<(), Failure> {
+fn open_in_browser(command: &ReportCommand, format: Format) -> Result<(), Failure> {
     let engine = wiring::read_only_default()?;
     let values = if command.context { ContextValues::Short } else { ContextValues::NotShown };
     let report = engine.report(name::session_or_run(&engine, &command.about)?, values)?;
@@ -134,17 +135,17 @@ fn opened(command: &ReportCommand) -> Result<(), Failure> {
             "No browser could be started. The report is in `{path}`; open it yourself."
         )));
     }
-    match command.json {
-        true => {
+    match format {
+        Format::Json => {
             output::json(&json!({ "written": path, "format": "html", "bytes": html.len(), "opened": true }))
         }
-        false => output::file(Tone::Good, "Opened ", &path, ""),
+        Format::Text => output::file(Tone::Good, "Opened ", &path, ""),
     }
     Ok(())
 }
 
 fn exists(path: &Utf8Path) -> Failure {
-    Failure::Call(format!("`{path}` already exists. Choose another name, or pass --force to overwrite it."))
+    Failure::Usage(format!("`{path}` already exists. Choose another name, or pass --force to overwrite it."))
 }
 
 /// A temporary file that only this user can read, kept for the browser.

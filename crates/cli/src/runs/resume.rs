@@ -10,11 +10,11 @@ use workrail_model::resume::{Candidate, MatchReason, ResumeBody};
 use workrail_model::time::Timestamp;
 use workrail_ports::environment::Clock as _;
 
-use crate::outcome::Failure;
+use crate::outcome::{Failure, Format};
 use crate::output::{self, Tone};
 use crate::{times, wiring};
 
-pub(super) fn run(words: &[String], json: bool) -> Result<(), Failure> {
+pub(super) fn run(words: &[String], format: Format) -> Result<(), Failure> {
     let engine = wiring::read_only_default()?;
     let text = words.join(" ");
     // One or two words may be a name; if they name nothing, they are searched for. Only text with a hyphen may be a
@@ -36,7 +36,7 @@ pub(super) fn run(words: &[String], json: bool) -> Result<(), Failure> {
         // A run that was merely used recently does not answer a search.
         found.candidates.retain(|candidate| candidate.why_matched != [MatchReason::RecencyFallback]);
     }
-    if json {
+    if format == Format::Json {
         let mut document = super::value(&found)?;
         if let Some(problem) = engine.keys_problem() {
             document["keyring"] = json!({ "error": problem });
@@ -44,7 +44,7 @@ pub(super) fn run(words: &[String], json: bool) -> Result<(), Failure> {
         output::json(&document);
         return Ok(());
     }
-    super::show::without_keys(&engine);
+    super::show::warn_if_keys_unusable(&engine);
     print(&found, words);
     Ok(())
 }

@@ -5,18 +5,18 @@ use workrail_engine::sessions::FoundIn;
 use workrail_host::local_time::local;
 
 use crate::layout::wrapped;
-use crate::outcome::Failure;
+use crate::outcome::{Failure, Format};
 use crate::output::{self, ProgressDisplay, Tone};
 use crate::wiring;
 
-pub(super) fn run(words: &[String], limit: usize, json: bool) -> Result<(), Failure> {
+pub(super) fn run(words: &[String], limit: usize, format: Format) -> Result<(), Failure> {
     let engine = wiring::read_only_default()?;
     let mut progress: Option<ProgressDisplay> = None;
     let found = engine.search_notes(&words.join(" "), limit, &mut |done, total| {
         progress.get_or_insert_with(|| ProgressDisplay::new("searching", total)).at(done);
     })?;
     drop(progress);
-    if json {
+    if format == Format::Json {
         output::json(&json!({
             "hits": super::value(&found.hits)?, "leftOut": found.left_out, "sessions": found.sessions,
             "unreadable": found.unreadable,
@@ -41,6 +41,7 @@ pub(super) fn run(words: &[String], limit: usize, json: bool) -> Result<(), Fail
             FoundIn::Label => "label",
             FoundIn::Goal => "goal",
             FoundIn::Workflow => "workflow",
+            FoundIn::Run => "run",
             FoundIn::Notes => "notes",
             FoundIn::Artifact => "artifact",
         };

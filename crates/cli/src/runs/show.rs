@@ -11,7 +11,7 @@ use workrail_engine::sessions::{RunContinuation, WaitReason};
 use workrail_model::preferences::RunStatus;
 
 use super::status::{every_reason, submitted};
-use crate::outcome::Failure;
+use crate::outcome::{Failure, Format};
 use crate::output::{self, Tone};
 use crate::wiring::{self, AnyEngine};
 use crate::{name, times};
@@ -19,21 +19,21 @@ use crate::{name, times};
 /// How many points are listed; `tree` and `report` show them all.
 const POINTS_SHOWN: usize = 12;
 
-pub(super) fn run(about: &str, json: bool) -> Result<(), Failure> {
+pub(super) fn run(about: &str, format: Format) -> Result<(), Failure> {
     let engine = wiring::read_only_default()?;
     if NodeLink::is_meant(about) {
-        let link = NodeLink::parse(about).map_err(|error| Failure::Call(format!("`{about}`: {error}")))?;
-        return point(&engine, link, json);
+        let link = NodeLink::parse(about).map_err(|error| Failure::Usage(format!("`{about}`: {error}")))?;
+        return point(&engine, link, format);
     }
     let view = engine.show_session(name::session_or_run(&engine, about)?)?;
-    if json {
+    if format == Format::Json {
         output::json(&super::value(&view)?);
         return Ok(());
     }
     let report = &view.report;
     super::warn_of_damage(&report.health);
     report.remarks.iter().for_each(|remark| output::toned(Tone::Warning, remark));
-    without_keys(&engine);
+    warn_if_keys_unusable(&engine);
     for run in &report.runs {
         print(run, view.continuations.iter().find(|continuation| continuation.run_id == run.run_id));
         output::line("");
@@ -58,11 +58,11 @@ fn session(report: &Report) {
     }
 }
 
-fn point(engine: &AnyEngine, link: NodeLink, json: bool) -> Result<(), Failure> {
+fn point(engine: &AnyEngine, link: NodeLink, format: Format) -> Result<(), Failure> {
     let found = engine.find(&link.session.to_string())?;
     let report = engine.report(SessionOrRun { run: None, ..found }, ContextValues::NotShown)?;
-    let absent = || Failure::Call(format!("Session {} has no node {}.", link.session, link.node));
-    if json {
+    let absent = || Failure::Usage(format!("Session {} has no node {}.", link.session, link.node));
+    if format == Format::Json {
         let mut nodes = report.runs.iter().flat_map(|run| &run.nodes);
         let node = nodes.find(|node| node.node_id == link.node).ok_or_else(absent)?;
         output::json(&json!({ "sessionId": report.session_id, "health": report.health, "node": node }));
@@ -77,7 +77,7 @@ fn point(engine: &AnyEngine, link: NodeLink, json: bool) -> Result<(), Failure> 
 }
 
 /// Explains why no call to continue a run is shown.
-pub(super) fn without_keys(engine: &AnyEngine) {
+pub(super) fn warn_if_keys_unusable(engine: &AnyEngine) {
     if let Some(problem) = engine.keys_problem() {
         output::toned(Tone::Warning, &format!("{}\n{}", problem.message, problem.suggestion_for_a_person()));
     }
@@ -127,7 +127,7 @@ fn branches(run: &RunReport) {
             let summary = words::one_line(&branch.summary);
             vec![format!("  {}", branch_letter(branch.number)), current.to_owned(), from, now_at, summary]
         });
-        output::table(&["  BRANCH", "", "FROM", "NOW AT", "DID FIRST"], rows);
+        output::table(&["  BRANCH", "", "FROM", "NOW AT", "FIRST NOTES"], rows);
     }
 }
 
@@ -224,13 +224,13 @@ fn needs(run: &RunReport, continuation: Option<&RunContinuation>) {
         // The command is the one that shows this.
         WaitReason::Refused { .. } | WaitReason::Gaps { .. } => {}
     }
-    if let Some(or) = instead(&need.why, run) {
+    if let Some(or) = alternative(&need.why, run) {
         output::line(&format!("  {or}"));
     }
 }
 
 /// What else the user can do about it.
-fn instead(why: &WaitReason, run: &RunReport) -> Option<String> {
+fn alternative(why: &WaitReason, run: &RunReport) -> Option<String> {
     let label = &run.label;
     match why {
         WaitReason::Approval { .. } => {

@@ -8,7 +8,7 @@ use workrail_ports::environment::Clock as _;
 
 use super::list;
 use crate::layout::{cut, wrapped};
-use crate::outcome::Failure;
+use crate::outcome::{Failure, Format};
 use crate::output::{self, OutputLine, ProgressDisplay, Tone};
 use crate::wiring::{self, AnyEngine};
 
@@ -18,10 +18,10 @@ const INDENT: &str = "  ";
 /// How many lines of a submission are shown; `workrail approve` shows all of it.
 const SUBMITTED_LINES: usize = 2;
 
-pub(crate) fn run(json: bool) -> Result<(), Failure> {
+pub(crate) fn run(format: Format) -> Result<(), Failure> {
     let engine = wiring::read_only_default()?;
     let status = current(&engine)?;
-    if json {
+    if format == Format::Json {
         output::json(&super::value(&status)?);
         return Ok(());
     }
@@ -43,8 +43,8 @@ pub(super) fn lines(status: &StoreStatus, width: Option<usize>) -> Vec<OutputLin
     let mut lines = Vec::new();
     if status.sessions == 0 {
         lines.push(OutputLine::plain("No sessions yet. An agent starts one with start_workflow."));
-        lines.push(OutputLine::toned(Tone::Quiet, "Set up a client: workrail install --client CLIENT"));
-        lines.push(OutputLine::toned(Tone::Quiet, "See it work:     workrail demo"));
+        lines.push(OutputLine::toned(Tone::Quiet, "Set up your clients:  workrail install"));
+        lines.push(OutputLine::toned(Tone::Quiet, "See it work:          workrail demo"));
         return lines;
     }
     let (waiting, blocked): (Vec<&NeedsYou>, Vec<&NeedsYou>) =

@@ -138,11 +138,11 @@ fn resolve_run(engine: &AnyEngine, named: Option<&str>, asked: PromptKind) -> Re
         PromptKind::Answer => "an answer",
     };
     match waiting.as_slice() {
-        [] => Err(Failure::Call(format!("No run waits for {what}."))),
-        [one] => one.run.run_id.ok_or_else(|| Failure::Call(format!("No run waits for {what}."))),
+        [] => Err(Failure::Usage(format!("No run waits for {what}."))),
+        [one] => one.run.run_id.ok_or_else(|| Failure::Usage(format!("No run waits for {what}."))),
         several => {
             let names = several.iter().filter_map(|waiting| waiting.run.label.clone()).collect::<Vec<_>>();
-            Err(Failure::Call(format!(
+            Err(Failure::Usage(format!(
                 "{} runs wait for {what}: {}. Name one; `workrail status` shows what they wait for.",
                 names.len(),
                 names.join(", ")
@@ -167,7 +167,7 @@ fn decide(
     };
     let requester = presence::requester(&engine, what, OriginRecord::Descent)?;
     show(&engine, &waiting, decision);
-    presence::typed(&format!("Type the run's label to {verb} exactly this:"), &waiting.label)?;
+    presence::require_typed(&format!("Type the run's label to {verb} exactly this:"), &waiting.label)?;
     let origin = ApprovalOrigin {
         channel: ApprovalChannel::Terminal,
         descends_from_server: requester.descends_from_server,
@@ -275,7 +275,7 @@ fn answer(first: Option<&str>, values: Vec<(String, Value)>, format: Format) -> 
     };
     let values: Map<String, Value> = values.into_iter().collect();
     let context =
-        Context::new(values.clone()).map_err(|error| Failure::Call(format!("The answer: {error}.")))?;
+        Context::new(values.clone()).map_err(|error| Failure::Usage(format!("The answer: {error}.")))?;
     let waiting = engine.give_answer(&run, context)?;
     match format {
         Format::Text => {
@@ -300,14 +300,14 @@ fn answer(first: Option<&str>, values: Vec<(String, Value)>, format: Format) -> 
 /// Asks the open questions of a run at the terminal.
 fn ask(waiting: &WaitingStep) -> Result<Vec<(String, Value)>, Failure> {
     if waiting.questions.is_empty() {
-        return Err(Failure::Call(format!("Run {} has no open question.", waiting.label)));
+        return Err(Failure::Usage(format!("Run {} has no open question.", waiting.label)));
     }
     if !stdin().is_terminal() {
         let keys =
             waiting.questions.iter().map(|question| format!("{}=VALUE", question.key)).collect::<Vec<_>>();
         let asked =
             waiting.questions.iter().map(|question| format!("{}: {}", question.key, question.description));
-        return Err(Failure::Call(format!(
+        return Err(Failure::Usage(format!(
             "{}\nAnswer with: workrail answer {} {}",
             asked.collect::<Vec<_>>().join("\n"),
             waiting.label,
@@ -321,7 +321,7 @@ fn ask(waiting: &WaitingStep) -> Result<Vec<(String, Value)>, Failure> {
         let mut typed = String::new();
         stdin().lock().read_line(&mut typed).map_err(|error| Failure::Environment(error.to_string()))?;
         match typed.trim() {
-            "" => return Err(Failure::Call("No answer was typed. Nothing was recorded.".to_owned())),
+            "" => return Err(Failure::Usage("No answer was typed. Nothing was recorded.".to_owned())),
             text => answers.push((question.key.to_string(), typed_answer(text))),
         }
     }

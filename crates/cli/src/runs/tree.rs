@@ -5,15 +5,15 @@ use workrail_core::report::ContextValues;
 use workrail_core::report::graph::{GraphDetail, Point, Strokes, drawn, rows};
 use workrail_core::report::words;
 
-use crate::outcome::Failure;
+use crate::outcome::{Failure, Format};
 use crate::output::{self, Tone};
 use crate::{name, times, wiring};
 
-pub(super) fn run(about: &str, ascii: bool, all: bool, json: bool) -> Result<(), Failure> {
+pub(super) fn run(about: &str, ascii: bool, all: bool, format: Format) -> Result<(), Failure> {
     let engine = wiring::read_only_default()?;
     let report = engine.report(name::session_or_run(&engine, about)?, ContextValues::NotShown)?;
     let detail = if all { GraphDetail::Everything } else { GraphDetail::Condensed };
-    if json {
+    if format == Format::Json {
         let runs: Vec<_> = report
             .runs
             .iter()
@@ -58,7 +58,7 @@ pub(super) fn run(about: &str, ascii: bool, all: bool, json: bool) -> Result<(),
                 Point::Node(at) => {
                     output::line(&format!("{} {text}  [{}]", line.strokes, run.nodes[at].node_id));
                 }
-                Point::Skipped(_) => output::toned(Tone::Quiet, &format!("{} {text}", line.strokes)),
+                Point::LeftOut(_) => output::toned(Tone::Quiet, &format!("{} {text}", line.strokes)),
             }
         }
     }

@@ -38,7 +38,7 @@ pub(super) enum Notify {
 
 impl Notify {
     /// From the command's `--notify` switch.
-    pub(super) fn on(switch: bool) -> Self {
+    pub(super) fn if_requested(switch: bool) -> Self {
         if switch { Self::Yes } else { Self::No }
     }
 }
@@ -48,7 +48,7 @@ pub(super) fn run(notify: Notify, format: Format) -> Result<(), Failure> {
     let engine = wiring::read_only_default()?;
     let draws = format == Format::Text && stdout().is_terminal();
     let mut seen: Option<WatchedRuns> = None;
-    let mut bell = Bell { announced: false };
+    let mut notifier = Notifier { announced: false };
     let mut schedule = ReadSchedule::default();
     let mut last_read = Instant::now();
     loop {
@@ -60,12 +60,12 @@ pub(super) fn run(notify: Notify, format: Format) -> Result<(), Failure> {
             if draws {
                 draw(&status);
             } else {
-                now.changes(seen.as_ref()).into_iter().for_each(|change| change.print(format));
+                now.changes(seen.as_ref()).into_iter().for_each(|changed| changed.print(format));
             }
             if let Some(before) = &seen
                 && notify == Notify::Yes
             {
-                now.newly_waiting(before).into_iter().for_each(|run| bell.ring(run));
+                now.newly_waiting(before).into_iter().for_each(|run| notifier.notify(run));
             }
             seen = Some(now);
         }
@@ -103,13 +103,14 @@ fn draw(status: &StoreStatus) {
     let clock = local_clock(&SystemClock.now());
     drawn.insert(0, OutputLine::plain(""));
     drawn.insert(0, OutputLine::toned(Tone::Quiet, &format!("workrail watch · {clock} · Ctrl-C to stop")));
-    if let Some(rows) = terminal::rows() {
-        let hidden = (drawn.len() + 1).saturating_sub(rows);
-        if hidden > 0 {
-            drawn.truncate(rows.saturating_sub(2));
-            drawn
-                .push(OutputLine::toned(Tone::Quiet, &format!("{} more lines: workrail status", hidden + 1)));
-        }
+    // The cursor takes the last row.
+    if let Some(rows) = terminal::rows()
+        && drawn.len() >= rows
+    {
+        let kept = rows.saturating_sub(2);
+        let hidden = drawn.len() - kept;
+        drawn.truncate(kept);
+        drawn.push(OutputLine::toned(Tone::Quiet, &format!("{hidden} more lines: workrail status")));
     }
     output::redraw(&drawn);
 }
@@ -139,18 +140,18 @@ impl WatchedRuns {
     }
 
     /// What changed. The first look reports only unfinished runs.
-    fn changes<'a>(&'a self, before: Option<&Self>) -> Vec<RunChange<'a>> {
-        let mut changes: Vec<RunChange<'a>> = Vec::new();
+    fn changes(&self, before: Option<&Self>) -> Vec<&WatchedRun> {
+        let mut changed: Vec<&WatchedRun> = Vec::new();
         for (key, now) in &self.runs {
-            let change = match before.map(|before| before.runs.get(key)) {
-                None if now.row.stage.is_finished() => None,
-                None | Some(None) => Some(RunChange { now }),
-                Some(Some(then)) => then.differs(now).then_some(RunChange { now }),
+            let is_news = match before.map(|before| before.runs.get(key)) {
+                None => !now.row.stage.is_finished(),
+                Some(None) => true,
+                Some(Some(then)) => then.differs(now),
             };
-            changes.extend(change);
+            changed.extend(is_news.then_some(now));
         }
-        changes.sort_by_key(|change| (change.now.row.activity, change.now.row.run_id));
-        changes
+        changed.sort_by_key(|run| (run.row.activity, run.row.run_id));
+        changed
     }
 
     /// Runs that now wait for the user and did not before, or waited for something else.
@@ -179,30 +180,24 @@ impl WatchedRun {
                 != now.row.step.as_ref().map(|step| &step.progress)
             || self.wait_reason() != now.wait_reason()
     }
-}
 
-struct RunChange<'a> {
-    now: &'a WatchedRun,
-}
-
-impl RunChange<'_> {
     fn print(&self, format: Format) {
-        let row = &self.now.row;
+        let row = &self.row;
         match format {
             Format::Json => output::json_line(&json!({
                 "at": SystemClock.now(), "sessionId": row.session_id, "runId": row.run_id, "label": row.label,
-                "stage": row.stage, "step": row.step, "why": self.now.wait_reason(),
-                "command": self.now.needs.as_ref().map(|needs| &needs.need.command),
+                "stage": row.stage, "step": row.step, "why": self.wait_reason(),
+                "command": self.needs.as_ref().map(|needs| &needs.need.command),
             })),
             Format::Text => output::line_now(&self.text()),
         }
     }
 
     fn text(&self) -> String {
-        let row = &self.now.row;
+        let row = &self.row;
         let name = row.label.clone().unwrap_or_else(|| row.session_id.to_string());
         let clock = local_clock(&SystemClock.now());
-        let now_at = match (&self.now.needs, &row.step) {
+        let now_at = match (&self.needs, &row.step) {
             (Some(needs), _) => {
                 format!(": {} · {}", one_line(&why(&needs.need.why).join(" ")), needs.need.command)
             }
@@ -214,13 +209,13 @@ impl RunChange<'_> {
 }
 
 /// Notifies the user on the desktop, or rings the terminal's bell if there is no desktop.
-struct Bell {
+struct Notifier {
     /// Whether it was announced that only the bell rings.
     announced: bool,
 }
 
-impl Bell {
-    fn ring(&mut self, run: &NeedsYou) {
+impl Notifier {
+    fn notify(&mut self, run: &NeedsYou) {
         let name = run.run.label.clone().unwrap_or_default();
         let text = format!("{}\n{}", why(&run.need.why).join(" "), run.need.command);
         match notification::show(&format!("WorkRail: {name} needs you"), &text) {

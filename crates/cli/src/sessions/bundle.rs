@@ -99,7 +99,7 @@ fn export(arguments: &ExportArguments, format: Format) -> Result<(), Failure> {
     let to_stdout = arguments.output.as_deref() == Some(Utf8Path::new("-"));
     if to_stdout && format == Format::Json {
         let message = "`--json` and `-o -` both need standard output. Write the bundle to a file.";
-        return Err(Failure::Call(message.to_owned()));
+        return Err(Failure::Usage(message.to_owned()));
     }
     let engine = wiring::read_only_default()?;
     let session = name::session_or_run(&engine, &arguments.session)?.session;
@@ -161,7 +161,7 @@ fn to_file<T>(
 ) -> Result<T, Failure> {
     let exists = || {
         let what = format!("`{path}` already exists. Choose another name, or pass --force to overwrite it.");
-        Failure::Call(what)
+        Failure::Usage(what)
     };
     if !force && path.symlink_metadata().is_ok() {
         return Err(exists());
@@ -171,7 +171,7 @@ fn to_file<T>(
     let mut file = tempfile::Builder::new()
         .prefix(".tmp-bundle-")
         .tempfile_in(folder)
-        .map_err(|error| Failure::Call(format!("No file can be made in `{folder}`: {error}.")))?;
+        .map_err(|error| Failure::Usage(format!("No file can be made in `{folder}`: {error}.")))?;
     let filled = fill(&mut file)?;
     file.as_file().sync_all().map_err(|error| not_written(&error))?;
     match force {
@@ -214,7 +214,7 @@ struct Source {
 
 impl Source {
     fn open(path: &Utf8Path, mode: ImportMode) -> Result<Self, Failure> {
-        let unreadable = |what: &str| Failure::Call(format!("`{path}` cannot be read: {what}."));
+        let unreadable = |what: &str| Failure::Usage(format!("`{path}` cannot be read: {what}."));
         // Checked first: opening a pipe would wait for another process to write into it.
         let found = path.metadata().map_err(|error| unreadable(&error.to_string()))?;
         if !found.is_file() {

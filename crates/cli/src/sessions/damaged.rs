@@ -25,5 +25,5 @@ pub(super) fn print(damaged: &[DamagedRow]) {
         })
         .collect();
     let lines = layout::table(&COLUMNS, &cells, output::columns());
-    runs::list::toned(lines).iter().for_each(output::print);
+    runs::list::with_quiet_heading(lines).iter().for_each(output::print);
 }

@@ -15,7 +15,7 @@ use workrail_model::time::Timestamp;
 use workrail_ports::environment::Clock as _;
 
 use crate::layout::{self, Column, ColumnFit};
-use crate::outcome::{EXIT_CODES, Failure};
+use crate::outcome::{EXIT_CODES, Failure, Format};
 use crate::output::{self, ProgressDisplay, Tone};
 use crate::wiring::{self, AnyEngine};
 use crate::{runs, sessions, times};
@@ -88,7 +88,7 @@ impl StatusArgument {
     }
 }
 
-pub(super) fn run(arguments: &ListRunsArguments) -> Result<(), Failure> {
+pub(super) fn run(arguments: &ListRunsArguments, format: Format) -> Result<(), Failure> {
     let engine = wiring::read_only_default()?;
     let now = SystemClock.now();
     let filter = filter(arguments, &engine, &now)?;
@@ -103,7 +103,7 @@ pub(super) fn run(arguments: &ListRunsArguments) -> Result<(), Failure> {
     })?;
     drop(progress);
     let kept = engine.kept_sessions(list.runs.iter().map(|row| row.session_id));
-    if arguments.json {
+    if format == Format::Json {
         output::json(&runs::value(&document(&list, &kept))?);
         return Ok(());
     }
@@ -115,10 +115,10 @@ fn filter(arguments: &ListRunsArguments, engine: &AnyEngine, now: &Timestamp) ->
     let repository = match &arguments.workspace {
         None => None,
         Some(folder) => {
-            let whole = std::path::absolute(folder).map_err(|error| Failure::Call(error.to_string()))?;
+            let whole = std::path::absolute(folder).map_err(|error| Failure::Usage(error.to_string()))?;
             let found = engine.repository_of(&whole.to_string_lossy())?;
             Some(found.ok_or_else(|| {
-                Failure::Call(format!(
+                Failure::Usage(format!(
                     "`{folder}` is not in a git repository. --workspace selects sessions by repository; omit it."
                 ))
             })?)
@@ -138,7 +138,7 @@ fn since_ms(text: &str, now: &Timestamp) -> Result<i64, Failure> {
         now.epoch_ms()?.checked_sub(age)
     };
     start_of_day_ms(text).or_else(age).ok_or_else(|| {
-        Failure::Call(format!(
+        Failure::Usage(format!(
             "`{text}` is not a time: write a day such as 2026-01-31, or an age such as 12h or 7d."
         ))
     })
@@ -185,7 +185,7 @@ fn print(list: &SessionsList, kept: &BTreeSet<SessionId>, wanted: &ListQuery, no
             .map(|(depth, row)| cells((depth, row), &listed, kept, now))
             .collect();
         let lines = layout::table(&COLUMNS, &rows, output::columns());
-        output::print_all(&runs::list::toned(lines));
+        output::print_all(&runs::list::with_quiet_heading(lines));
     }
     if list.left_out > 0 {
         let how = match wanted.limit {

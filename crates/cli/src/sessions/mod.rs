@@ -12,7 +12,7 @@ use std::process::ExitCode;
 
 use clap::Subcommand;
 
-use crate::outcome::{self, Format};
+use crate::outcome;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum SessionCommand {
@@ -41,7 +41,7 @@ impl SessionCommand {
 pub(crate) fn run(command: SessionCommand) -> ExitCode {
     match command {
         SessionCommand::List(arguments) => {
-            outcome::finish(list::run(&arguments), Format::json_if(arguments.json))
+            outcome::run(arguments.json, |format| list::run(&arguments, format))
         }
         SessionCommand::Retention(command) => retention::run(command),
         SessionCommand::Purge(arguments) => purge::run(&arguments),

@@ -96,7 +96,7 @@ fn set(choices: &[String], session: Option<&str>, format: Format) -> Result<(), 
             run.workflow_id,
             now.autonomy.as_str()
         );
-        presence::typed(&prompt, &run.label)?;
+        presence::require_typed(&prompt, &run.label)?;
     }
     show_runs(&engine.set_preferences(found, &changes)?, format);
     Ok(())
@@ -141,7 +141,7 @@ pub(crate) fn allow_default(before: Autonomy, after: Autonomy) -> Result<(), Fai
         before.as_str(),
         after.as_str()
     );
-    presence::typed(&prompt, after.as_str())
+    presence::require_typed(&prompt, after.as_str())
 }
 
 /// Later choices win; a preset sets both keys.
@@ -169,10 +169,9 @@ fn changes(choices: &[String]) -> Result<Vec<PreferenceChange>, Failure> {
 }
 
 fn unknown(choice: &str) -> Failure {
-    let words = |all: &[&str]| all.join(", ");
-    Failure::Call(format!(
+    Failure::Usage(format!(
         "Unknown preference `{choice}`. Give a preset ({}), autonomy=PRESET or risk_policy={}.",
-        words(&Mode::ALL.map(Mode::as_str)),
+        Mode::ALL.map(Mode::as_str).join(", "),
         RiskPolicy::ALL.map(RiskPolicy::as_str).join("|"),
     ))
 }

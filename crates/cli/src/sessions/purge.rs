@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use clap::Args;
 use serde_json::json;
 use workrail_core::bundle::Purge;
-use workrail_engine::upkeep::{ApplyMode, Overview};
+use workrail_engine::upkeep::{ApplyMode, SessionOverview};
 use workrail_engine::{ExportFailure, ImportMode, Imported};
 use workrail_model::id::SessionId;
 use workrail_model::retention::Ttl;
@@ -50,18 +50,18 @@ pub(crate) struct PurgeArguments {
 
 pub(crate) fn run(arguments: &PurgeArguments) -> ExitCode {
     let format = Format::json_if(arguments.json);
-    outcome::finish(purged(arguments, format), format)
+    outcome::finish(purge_session(arguments, format), format)
 }
 
-fn purged(arguments: &PurgeArguments, format: Format) -> Result<(), Failure> {
+fn purge_session(arguments: &PurgeArguments, format: Format) -> Result<(), Failure> {
     let purge =
-        Purge::new(&text(arguments)?).map_err(|error| Failure::Call(format!("Cannot purge: {error}.")))?;
+        Purge::new(&text(arguments)?).map_err(|error| Failure::Usage(format!("Cannot purge: {error}.")))?;
     let EngineWithStore { engine, store } = wiring::open_existing()?;
     let searched = SearchedStore::of(&store)?;
     let old = name::exact(&engine, &arguments.session)?.session;
     let seen = engine.overview_for_removal(old)?;
     if !seen.health.is_healthy() {
-        return Err(Failure::Call(format!(
+        return Err(Failure::Usage(format!(
             "The session is damaged, and a copy would lack what cannot be read. Nothing was changed. Repair it first: \
              `workrail store repair {old}`, or delete it with `workrail session delete {old}`."
         )));
@@ -73,14 +73,14 @@ fn purged(arguments: &PurgeArguments, format: Format) -> Result<(), Failure> {
     // Bundles omit the path of a workflow's file.
     let is_stored = !searched.in_session(old, &purge)?.is_empty();
     if copy.is_unchanged && !is_stored {
-        return Err(Failure::Call(
+        return Err(Failure::Usage(
             "Nothing in this session contains the text. Nothing was changed.".to_owned(),
         ));
     }
     let answers: Vec<String> =
         seen.runs.iter().map(|run| run.label.clone()).chain([old.to_string()]).collect();
     let prompt = "Type the session's id or a run's label to replace it with a copy without the text:";
-    confirm::typed(UserConfirmation::given_if(arguments.yes), prompt, &answers)?;
+    confirm::confirm_by_typing(UserConfirmation::given_if(arguments.yes), prompt, &answers)?;
     let new = engine.import(&mut BufReader::new(copy.file), ImportMode::AsNew)?;
     let found = searched.in_session(new.session, &purge);
     if !matches!(&found, Ok(holders) if holders.is_empty()) {
@@ -112,11 +112,14 @@ fn purged(arguments: &PurgeArguments, format: Format) -> Result<(), Failure> {
 }
 
 /// Replaces the session with the copy, unless an agent wrote to it since it was copied.
-fn replace(engine: &AnyEngine, seen: &Overview, copy: SessionId) -> Result<(), Failure> {
+fn replace(engine: &AnyEngine, seen: &SessionOverview, copy: SessionId) -> Result<(), Failure> {
     let old = seen.session_id;
-    if seen.is_kept {
-        engine.keep(copy)?;
-        engine.unkeep(old)?;
+    if seen.is_kept
+        && let Err(refused) = engine.keep(copy).and_then(|()| engine.unkeep(old))
+    {
+        engine.unkeep(copy)?;
+        discard(engine, copy)?;
+        return Err(refused.into());
     }
     let Err(refused) = engine.delete(seen) else { return Ok(()) };
     if seen.is_kept {

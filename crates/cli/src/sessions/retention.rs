@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 use serde_json::json;
 use workrail_core::report::words::one_line;
-use workrail_engine::upkeep::Overview;
+use workrail_engine::upkeep::SessionOverview;
 use workrail_host::local_time::local;
 use workrail_model::health::SessionHealth;
 
@@ -49,23 +49,19 @@ pub(crate) struct SessionArgument {
 
 pub(crate) fn run(command: RetentionCommand) -> ExitCode {
     match command {
-        RetentionCommand::Keep(named) => finish(&named, keep(&named)),
-        RetentionCommand::Unkeep(named) => finish(&named, unkeep(&named)),
+        RetentionCommand::Keep(named) => outcome::run(named.json, |format| keep(&named, format)),
+        RetentionCommand::Unkeep(named) => outcome::run(named.json, |format| unkeep(&named, format)),
         RetentionCommand::Delete { named, yes } => {
-            finish(&named, delete(&named, UserConfirmation::given_if(yes)))
+            outcome::run(named.json, |format| delete(&named, UserConfirmation::given_if(yes), format))
         }
     }
 }
 
-fn finish(named: &SessionArgument, done: Result<(), Failure>) -> ExitCode {
-    outcome::finish(done, Format::json_if(named.json))
-}
-
-fn keep(named: &SessionArgument) -> Result<(), Failure> {
+fn keep(named: &SessionArgument, format: Format) -> Result<(), Failure> {
     let engine = wiring::open_existing_default()?;
     let session = name::session_or_run(&engine, &named.session)?.session;
     engine.keep(session)?;
-    match Format::json_if(named.json) {
+    match format {
         Format::Json => output::json(&json!({ "sessionId": session, "isKept": true })),
         Format::Text => {
             output::toned(Tone::Good, &format!("Session {session} is now kept: it will not be deleted."))
@@ -74,11 +70,11 @@ fn keep(named: &SessionArgument) -> Result<(), Failure> {
     Ok(())
 }
 
-fn unkeep(named: &SessionArgument) -> Result<(), Failure> {
+fn unkeep(named: &SessionArgument, format: Format) -> Result<(), Failure> {
     let engine = wiring::open_existing_default()?;
     let session = name::session_or_run(&engine, &named.session)?.session;
     engine.unkeep(session)?;
-    match Format::json_if(named.json) {
+    match format {
         Format::Json => output::json(&json!({ "sessionId": session, "isKept": false })),
         Format::Text => {
             output::toned(
@@ -90,18 +86,17 @@ fn unkeep(named: &SessionArgument) -> Result<(), Failure> {
     Ok(())
 }
 
-fn delete(named: &SessionArgument, confirmation: UserConfirmation) -> Result<(), Failure> {
+fn delete(named: &SessionArgument, confirmation: UserConfirmation, format: Format) -> Result<(), Failure> {
     let engine = wiring::open_existing_default()?;
     let session = name::exact(&engine, &named.session)?.session;
     let seen = engine.overview_for_removal(session)?;
-    let format = Format::json_if(named.json);
     if format == Format::Text {
         show(&seen);
     }
     if !seen.is_kept {
         let answers: Vec<String> =
             seen.runs.iter().map(|run| run.label.clone()).chain([session.to_string()]).collect();
-        confirm::typed(
+        confirm::confirm_by_typing(
             confirmation,
             "Type the session's id or a run's label to remove it for good:",
             &answers,
@@ -130,7 +125,7 @@ fn delete(named: &SessionArgument, confirmation: UserConfirmation) -> Result<(),
 }
 
 /// Enough to recognise the right one.
-pub(super) fn show(seen: &Overview) {
+pub(super) fn show(seen: &SessionOverview) {
     output::toned(Tone::Heading, &format!("Session {}", seen.session_id));
     let worked_on = match &seen.last_worked_on {
         Some(at) => format!("last worked on {}", local(at)),

@@ -68,7 +68,7 @@ fn named(program: &Command, before: &[String]) -> Option<CompletionKind> {
 fn kind(argument: &Arg, command: &Command) -> Option<CompletionKind> {
     match argument.get_id().as_str() {
         "about" | "run" | "session" | "words" => Some(CompletionKind::Runs),
-        "workflow" => Some(CompletionKind::Workflows),
+        "workflow" | "workflows" => Some(CompletionKind::Workflows),
         "id" if command.get_name() == "inspect" => Some(CompletionKind::Workflows),
         "key" => Some(CompletionKind::Settings),
         "code" => Some(CompletionKind::Codes),

@@ -13,7 +13,7 @@ use workrail_engine::{AccessRefusal, AppendCounts, NotReady};
 use workrail_host::clock::SystemClock;
 use workrail_host::tls_files::TlsFiles;
 use workrail_mcp::metrics::{Metrics, PoolNumbers, StoreNumbers};
-use workrail_mcp::team::{self, CallerError, MemberDirectory, ProbeFailure};
+use workrail_mcp::team::{self, CallerError, ProbeFailure, TeamBackend};
 use workrail_mcp::tls::{CertificateFiles, Pem, Tls};
 use workrail_model::approval::{ApprovalChannel, ApprovalOrigin, Descent};
 use workrail_model::config::Settings;
@@ -28,8 +28,8 @@ use workrail_ports::environment::Clock as _;
 use workrail_store_pg::PoolUse;
 
 use crate::console::{failure_text, fresh_secret};
+use crate::mcp_server::{self, ServedEngine};
 use crate::outcome::{self, Failure, Format};
-use crate::serve::{ServedEngine, served};
 use crate::store::AnyStore;
 use crate::wiring::AnyEngine;
 use crate::{output, settings, version};
@@ -85,7 +85,7 @@ impl ServerEndpoint {
         let scheme = public_url.as_ref().map(PublicUrl::scheme);
         let listen = resolve(listen)?;
         let is_local = listen.iter().all(|address| address.ip().is_loopback());
-        check(is_local, &encryption, scheme).map_err(str::to_owned)?;
+        check_encryption(is_local, &encryption, scheme).map_err(str::to_owned)?;
         if public_url.as_ref().is_some_and(|url| url.scheme() == Scheme::Http && !url.is_loopback()) {
             return Err("Other machines use this name, so it must be encrypted: give a certificate with --tls-cert and \
                         --tls-key, or terminate TLS in a proxy and pass --behind-proxy."
@@ -149,7 +149,11 @@ fn resolve(listen: &str) -> Result<Vec<SocketAddr>, String> {
     ))
 }
 
-fn check(is_local: bool, encryption: &TlsTermination, scheme: Option<Scheme>) -> Result<(), &'static str> {
+fn check_encryption(
+    is_local: bool,
+    encryption: &TlsTermination,
+    scheme: Option<Scheme>,
+) -> Result<(), &'static str> {
     match (is_local, encryption, scheme) {
         (false, _, None) => {
             Err("Other machines reach this address, so say which name they use: --public-url https://HOST.")
@@ -191,48 +195,48 @@ impl CertificateFiles for OnDisk {
 }
 
 pub(crate) fn run(arguments: &ServeArguments) -> ExitCode {
-    let ended = ServerEndpoint::of(arguments).map_err(Failure::Call).and_then(|site| serve(&site));
+    let ended = ServerEndpoint::of(arguments).map_err(Failure::Usage).and_then(|endpoint| serve(&endpoint));
     outcome::finish(ended, Format::Text)
 }
 
-fn serve(site: &ServerEndpoint) -> Result<(), Failure> {
-    let tls = site.tls().map_err(|problem| Failure::Environment(format!("TLS: {problem}.")))?;
+fn serve(endpoint: &ServerEndpoint) -> Result<(), Failure> {
+    let tls = endpoint.tls().map_err(|problem| Failure::Environment(format!("TLS: {problem}.")))?;
     let metrics = Arc::new(Metrics::default());
-    let (served, store) = served(Transport::Http)?;
-    let appended = served.engine().clone();
+    let (served_engine, store) = mcp_server::open(Transport::Http)?;
+    let local_engine = served_engine.engine().clone();
     let ended = team::serve(
-        &site.listen,
+        &endpoint.listen,
         tls,
         Arc::clone(&metrics),
         |bound, ending| {
-            let served: Arc<ServedEngine> =
-                Arc::new(served.remote(Arc::clone(&metrics), site.console_url(bound)));
-            let engine = served.engine().clone();
+            let execution: Arc<ServedEngine> =
+                Arc::new(served_engine.remote(Arc::clone(&metrics), endpoint.console_url(bound)));
+            let engine = execution.engine().clone();
             let members =
                 Arc::new(TeamMembers { engine: engine.clone(), store, logged_problem: Mutex::default() });
             let logins: Arc<dyn Logins> = Arc::clone(&members) as _;
             let checks = CredentialChecks::default();
             let console = team_router(
-                site.console(bound),
+                endpoint.console(bound),
                 logins,
                 checks.clone(),
                 Arc::new(engine),
                 Arc::new(TeamEnvironment),
                 ending,
             );
-            team::routes(served, site.names(bound), members, checks, Arc::clone(&metrics), console)
+            team::routes(execution, endpoint.names(bound), members, checks, Arc::clone(&metrics), console)
         },
         |bound| {
-            output::notice(&format!("listening on {}://{bound}/mcp", site.scheme().as_str()));
+            output::notice(&format!("listening on {}://{bound}/mcp", endpoint.scheme().as_str()));
             output::notice(&format!(
                 "Clients use {0}/mcp, people open {0}. Everybody needs a token: `workrail team token create` makes one.",
-                site.shown(bound)
+                endpoint.shown(bound)
             ));
         },
     );
-    appended.index_appended();
+    local_engine.index_appended();
     ended.map_err(|error| {
-        let listen: Vec<String> = site.listen.iter().map(ToString::to_string).collect();
+        let listen: Vec<String> = endpoint.listen.iter().map(ToString::to_string).collect();
         Failure::Environment(format!("The server on {} ended: {error}.", listen.join(", ")))
     })
 }
@@ -319,7 +323,7 @@ impl Environment for TeamEnvironment {
     }
 }
 
-impl MemberDirectory for TeamMembers {
+impl TeamBackend for TeamMembers {
     fn caller(&self, token: &str) -> Result<Caller, CallerError> {
         self.engine.authenticate(token).map_err(|refusal| caller_error(&refusal))
     }
@@ -346,7 +350,7 @@ impl MemberDirectory for TeamMembers {
         })
     }
 
-    fn numbers(&self) -> StoreNumbers {
+    fn store_numbers(&self) -> StoreNumbers {
         let AppendCounts { appends, conflicts } = self.engine.append_counts();
         let pools = match &*self.store {
             AnyStore::Directory(_) => Vec::new(),

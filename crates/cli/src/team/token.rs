@@ -53,14 +53,13 @@ pub(crate) struct RevokeArguments {
 }
 
 pub(super) fn create(arguments: CreateArguments) -> ExitCode {
-    let format = Format::json_if(arguments.json);
-    outcome::finish(created(arguments, format), format)
+    outcome::run(arguments.json, |format| create_token(arguments, format))
 }
 
-fn created(arguments: CreateArguments, format: Format) -> Result<(), Failure> {
-    let name = PrincipalName::parse(&arguments.name).map_err(|error| Failure::Call(error.to_string()))?;
+fn create_token(arguments: CreateArguments, format: Format) -> Result<(), Failure> {
+    let name = PrincipalName::parse(&arguments.name).map_err(|error| Failure::Usage(error.to_string()))?;
     // The parser accepts only roles.
-    let role = Role::parse(&arguments.role).ok_or_else(|| Failure::Call("Unknown role.".to_owned()))?;
+    let role = Role::parse(&arguments.role).ok_or_else(|| Failure::Usage("Unknown role.".to_owned()))?;
     let made = wiring::open_default()?.make_access_token(name, role, arguments.expires)?;
     let (token, presented) = (&made.token, made.presented.reveal());
     match format {
@@ -84,13 +83,13 @@ fn created(arguments: CreateArguments, format: Format) -> Result<(), Failure> {
 }
 
 pub(super) fn list(json: bool) -> ExitCode {
-    outcome::finish(listed(json), Format::json_if(json))
+    outcome::run(json, list_tokens)
 }
 
-fn listed(json: bool) -> Result<(), Failure> {
+fn list_tokens(format: Format) -> Result<(), Failure> {
     let tokens = wiring::read_only_default()?.access_tokens()?;
     let now = SystemClock.now();
-    if json {
+    if format == Format::Json {
         let tokens: Vec<Value> = tokens.iter().map(|token| described(token, &now)).collect();
         output::json(&json!({ "tokens": tokens }));
         return Ok(());
@@ -113,13 +112,12 @@ fn listed(json: bool) -> Result<(), Failure> {
 }
 
 pub(super) fn revoke(arguments: &RevokeArguments) -> ExitCode {
-    let format = Format::json_if(arguments.json);
-    outcome::finish(revoked(arguments, format), format)
+    outcome::run(arguments.json, |format| revoke_token(arguments, format))
 }
 
-fn revoked(arguments: &RevokeArguments, format: Format) -> Result<(), Failure> {
+fn revoke_token(arguments: &RevokeArguments, format: Format) -> Result<(), Failure> {
     let id = AccessTokenId::parse(arguments.id.trim()).map_err(|error| {
-        Failure::Call(format!(
+        Failure::Usage(format!(
             "`{}` is not the id of a token: it {error}. `workrail team token list` shows the ids.",
             arguments.id.chars().take(20).collect::<String>()
         ))

@@ -19,7 +19,7 @@ use crate::output::{self, Tone};
 use crate::presence::{self, OriginRecord};
 use crate::wiring;
 
-pub(crate) use offers::{CheckSubject, Offers, revoked};
+pub(crate) use offers::{CheckSubject, Offers, take_back_trust};
 use offers::{root, unusable};
 
 #[derive(Debug, Args)]
@@ -99,7 +99,7 @@ fn trust(workflows: &[String], run: Option<&str>, format: Format) -> Result<(), 
         Some(run) => CheckSubject::Run(run),
         None => {
             let ids: Result<Vec<_>, _> = workflows.iter().map(|id| WorkflowId::parse(id)).collect();
-            CheckSubject::Workflows(ids.map_err(|error| Failure::Call(error.to_string()))?)
+            CheckSubject::Workflows(ids.map_err(|error| Failure::Usage(error.to_string()))?)
         }
     };
     let offers = Offers::here(&engine, &asked)?;
@@ -114,7 +114,10 @@ fn trust(workflows: &[String], run: Option<&str>, format: Format) -> Result<(), 
          names them. An agent can change the code that they run.",
     );
     let name = offers.root.file_name().unwrap_or("trust").to_owned();
-    presence::typed(&format!("Type the name of the workspace's folder, {name}, to trust them:"), &name)?;
+    presence::require_typed(
+        &format!("Type `{name}`, the name of the workspace's folder, to trust them:"),
+        &name,
+    )?;
     offers.trust()?;
     match format {
         Format::Text => output::toned(
@@ -150,11 +153,13 @@ fn nothing_new(offers: &Offers, format: Format) -> Result<(), Failure> {
         return Ok(());
     }
     if !offers.not_offered.is_empty() {
-        return Err(Failure::Call(format!("Nothing here can be trusted yet. Define it in `{CHECKS_FILE}`.")));
+        return Err(Failure::Usage(format!(
+            "Nothing here can be trusted yet. Define it in `{CHECKS_FILE}`."
+        )));
     }
     match offers.wanted.as_slice() {
-        [one] => Err(Failure::Call(format!("The workflow {} names no checks.", one.workflow_id))),
-        _ => Err(Failure::Call("No workflow that can be started here names checks.".to_owned())),
+        [one] => Err(Failure::Usage(format!("The workflow {} names no checks.", one.workflow_id))),
+        _ => Err(Failure::Usage("No workflow that can be started here names checks.".to_owned())),
     }
 }
 
@@ -203,7 +208,7 @@ fn list(format: Format) -> Result<(), Failure> {
 }
 
 fn revoke(check: Option<&str>, format: Format) -> Result<(), Failure> {
-    let (file, removed) = revoked(check)?;
+    let (file, removed) = take_back_trust(check)?;
     match format {
         Format::Json => output::json(&json!({ "file": file.path(), "revoked": removed })),
         Format::Text if removed.is_empty() => {
@@ -225,7 +230,7 @@ fn propose(show: ShowOnly, format: Format) -> Result<(), Failure> {
     let root = root()?;
     let (path, text) = write_proposed(&root, show).map_err(|error| match error {
         ProposeError::Exists { .. } => {
-            Failure::Call(format!("{error}. `workrail trust propose --print` shows what would be written."))
+            Failure::Usage(format!("{error}. `workrail trust propose --print` shows what would be written."))
         }
         ProposeError::NotWritten { .. } => Failure::Environment(format!("{error}.")),
     })?;

@@ -54,7 +54,7 @@ impl Offers {
         };
         let file = TrustFile::of_user().map_err(|error| unusable(&error))?;
         if file.path().starts_with(&root) {
-            return Err(Failure::Call(format!(
+            return Err(Failure::Usage(format!(
                 "Trusted checks are recorded in {}, which is inside this workspace: anyone who can change the workspace \
                  could change it. Nothing was trusted.",
                 file.path()
@@ -118,9 +118,9 @@ impl Offers {
 }
 
 /// Takes back trust in this workspace: in one check, or in all. Returns what is no longer trusted.
-pub(crate) fn revoked(check: Option<&str>) -> Result<(TrustFile, Vec<TrustRecord>), Failure> {
+pub(crate) fn take_back_trust(check: Option<&str>) -> Result<(TrustFile, Vec<TrustRecord>), Failure> {
     let root = root()?;
-    let check = check.map(CheckName::parse).transpose().map_err(|error| Failure::Call(error.to_string()))?;
+    let check = check.map(CheckName::parse).transpose().map_err(|error| Failure::Usage(error.to_string()))?;
     let file = TrustFile::of_user().map_err(|error| unusable(&error))?;
     let is_meant = |record: &TrustRecord| {
         record.command.workspace == root && check.as_ref().is_none_or(|check| record.command.check == *check)
@@ -143,12 +143,12 @@ pub(super) fn root() -> Result<Utf8PathBuf, Failure> {
 /// The project's checks, or what to do about the file.
 fn checks(root: &Utf8Path) -> Result<ChecksFile, Failure> {
     read_checks(root).map_err(|error| match error {
-        ChecksFileError::Missing => Failure::Call(format!(
+        ChecksFileError::Missing => Failure::Usage(format!(
             "{root} has no `{CHECKS_FILE}`, which says what its checks run.\n`workrail trust propose` writes one to start \
              from."
         )),
         ChecksFileError::Unreadable(_) | ChecksFileError::Invalid(_) => {
-            Failure::Call(format!("{error}\nNothing was trusted."))
+            Failure::Usage(format!("{error}\nNothing was trusted."))
         }
     })
 }

@@ -24,10 +24,11 @@ const RESTORE: DirectoryOnly = DirectoryOnly {
 };
 
 pub(super) fn back_up(arguments: &BackupArguments) -> Result<(), Failure> {
+    let format = Format::json_if(arguments.json);
     BACKUP.refuse_database()?;
     let (data, backup) = store_and_backup(&arguments.dest)?;
     if !folders::is_folder(&data) {
-        return Err(Failure::Call(format!("There is nothing to back up: `{data}` does not exist.")));
+        return Err(Failure::Usage(format!("There is nothing to back up: `{data}` does not exist.")));
     }
     refuse_overlap(&data, &backup)?;
     refuse_foreign(&backup)?;
@@ -38,7 +39,7 @@ pub(super) fn back_up(arguments: &BackupArguments) -> Result<(), Failure> {
         let mut progress = PhaseProgress::new("Backing up");
         upkeep::back_up(&*store, &*target, options, &mut |done, total| progress.at(done, total))?
     };
-    match Format::json_if(arguments.json) {
+    match format {
         Format::Json => output::json(&json!({ "backup": backup, "result": summary })),
         Format::Text => show_backup(&summary, &backup),
     }
@@ -46,12 +47,13 @@ pub(super) fn back_up(arguments: &BackupArguments) -> Result<(), Failure> {
 }
 
 pub(super) fn restore(arguments: &RestoreArguments) -> Result<(), Failure> {
+    let format = Format::json_if(arguments.json);
     RESTORE.refuse_database()?;
     let (data, backup) = store_and_backup(&arguments.src)?;
     refuse_overlap(&data, &backup)?;
     if !folders::is_folder(&backup.join("sessions")) {
         let message = format!("`{backup}` is not a WorkRail backup: it has no folder `sessions`.");
-        return Err(Failure::Call(message));
+        return Err(Failure::Usage(message));
     }
     let source = wiring::store_as_is(&backup)?;
     let only = arguments.session.as_deref().map(|text| upkeep::find_in_backup(&*source, text)).transpose()?;
@@ -69,7 +71,7 @@ pub(super) fn restore(arguments: &RestoreArguments) -> Result<(), Failure> {
         let mut progress = PhaseProgress::new("Restoring");
         upkeep::restore(&*store, &*source, options, &mut |done, total| progress.at(done, total))?
     };
-    match Format::json_if(arguments.json) {
+    match format {
         Format::Json => output::json(&json!({ "dryRun": arguments.dry_run, "result": summary })),
         Format::Text => show_restore(&summary, arguments.dry_run),
     }
@@ -81,19 +83,22 @@ fn store_and_backup(named: &Utf8Path) -> Result<(Utf8PathBuf, Utf8PathBuf), Fail
     let current = settings::current()?;
     let data = data_dir(&current.settings).map_err(|error| Failure::Environment(error.to_string()))?;
     let resolved = |path: &Utf8Path| {
-        folders::resolved(path).map_err(|error| Failure::Call(format!("`{path}` cannot be used: {error}.")))
+        folders::resolved(path).map_err(|error| Failure::Usage(format!("`{path}` cannot be used: {error}.")))
     };
     Ok((resolved(&data)?, resolved(named)?))
 }
 
 fn refuse_overlap(data: &Utf8Path, backup: &Utf8Path) -> Result<(), Failure> {
-    let why = match () {
-        () if data == backup => "it is the data directory itself",
-        () if backup.starts_with(data) => "it is inside the data directory",
-        () if data.starts_with(backup) => "the data directory is inside it",
-        () => return Ok(()),
+    let why = if data == backup {
+        "it is the data directory itself"
+    } else if backup.starts_with(data) {
+        "it is inside the data directory"
+    } else if data.starts_with(backup) {
+        "the data directory is inside it"
+    } else {
+        return Ok(());
     };
-    Err(Failure::Call(format!(
+    Err(Failure::Usage(format!(
         "`{backup}` cannot hold a backup: {why}. Name a folder elsewhere, best on another disk."
     )))
 }
@@ -101,10 +106,10 @@ fn refuse_overlap(data: &Utf8Path, backup: &Utf8Path) -> Result<(), Failure> {
 /// Only an empty folder or an earlier backup is written to.
 fn refuse_foreign(backup: &Utf8Path) -> Result<(), Failure> {
     let is_free = folders::is_empty_or_missing(backup)
-        .map_err(|error| Failure::Call(format!("`{backup}` cannot hold a backup: {error}.")))?;
+        .map_err(|error| Failure::Usage(format!("`{backup}` cannot hold a backup: {error}.")))?;
     match is_free || backup.join("backup.json").is_file() || backup.join(".tmp-backup").is_file() {
         true => Ok(()),
-        false => Err(Failure::Call(format!(
+        false => Err(Failure::Usage(format!(
             "`{backup}` contains files and is not a WorkRail backup. Name an empty or a new folder, or an earlier \
              backup. Nothing was written."
         ))),

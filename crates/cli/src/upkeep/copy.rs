@@ -27,11 +27,11 @@ impl StoreLocation {
             let address = DatabaseAddress::parse(text);
             return address
                 .map(|address| Self::Database(Box::new(address)))
-                .map_err(|error| Failure::Call(format!("{error}.")));
+                .map_err(|error| Failure::Usage(format!("{error}.")));
         }
         // Not repeated: it may be an address with a password.
         if text.contains("://") {
-            return Err(Failure::Call(
+            return Err(Failure::Usage(
                 "A store is a folder, or a database address that begins with `postgres://`. Nothing was copied."
                     .to_owned(),
             ));
@@ -40,7 +40,7 @@ impl StoreLocation {
         let resolved = folders::resolved(path);
         resolved
             .map(Self::Folder)
-            .map_err(|error| Failure::Call(format!("`{path}` cannot be used: {error}.")))
+            .map_err(|error| Failure::Usage(format!("`{path}` cannot be used: {error}.")))
     }
 
     fn name(&self) -> String {
@@ -53,10 +53,12 @@ impl StoreLocation {
     /// The store to copy from. Nothing is created.
     fn source(&self) -> Result<AnyStore, Failure> {
         match self {
-            Self::Folder(path) if !folders::is_folder(&path.join("sessions")) => Err(Failure::Call(format!(
-                "`{path}` is not a WorkRail data directory: it has no folder `sessions`. Name another one. If the folder was \
+            Self::Folder(path) if !folders::is_folder(&path.join("sessions")) => {
+                Err(Failure::Usage(format!(
+                    "`{path}` is not a WorkRail data directory: it has no folder `sessions`. Name another one. If the folder was \
                  moved, move it back; if it is lost, `workrail store restore BACKUP` restores it from a backup."
-            ))),
+                )))
+            }
             Self::Folder(path) => wiring::store_as_is(path).map(AnyStore::Directory),
             Self::Database(address) => wiring::database_at(address),
         }
@@ -69,9 +71,9 @@ impl StoreLocation {
             Self::Database(address) => return wiring::database_at(address),
         };
         let is_free = folders::is_empty_or_missing(path)
-            .map_err(|error| Failure::Call(format!("`{path}` cannot be used: {error}.")))?;
+            .map_err(|error| Failure::Usage(format!("`{path}` cannot be used: {error}.")))?;
         if !is_free && !folders::is_folder(&path.join("sessions")) {
-            return Err(Failure::Call(format!(
+            return Err(Failure::Usage(format!(
                 "`{path}` contains files and is not a WorkRail data directory. Name an empty or a new folder. Nothing \
                  was written."
             )));
@@ -84,9 +86,10 @@ impl StoreLocation {
 }
 
 pub(super) fn run(arguments: &CopyArguments) -> Result<(), Failure> {
+    let format = Format::json_if(arguments.json);
     let (from, to) = (StoreLocation::parse(&arguments.from)?, StoreLocation::parse(&arguments.to)?);
     if from.name() == to.name() {
-        return Err(Failure::Call("FROM and TO are the same store.".to_owned()));
+        return Err(Failure::Usage("FROM and TO are the same store.".to_owned()));
     }
     let mode = if arguments.dry_run { ApplyMode::DryRun } else { ApplyMode::Real };
     let (source, target) = (from.source()?, to.target(mode)?);
@@ -99,7 +102,7 @@ pub(super) fn run(arguments: &CopyArguments) -> Result<(), Failure> {
         let mut progress = PhaseProgress::new("Copying and comparing");
         upkeep::copy_store(&source, &target, options, &mut |done, total| progress.at(done, total))?
     };
-    match Format::json_if(arguments.json) {
+    match format {
         Format::Json => output::json(&json!({ "from": from.name(), "to": to.name(), "result": summary })),
         Format::Text => show(&summary, &to),
     }

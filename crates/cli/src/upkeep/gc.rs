@@ -15,6 +15,7 @@ use crate::{settings, wiring};
 const SHOWN_MAX: usize = 20;
 
 pub(super) fn run(arguments: &GcArguments) -> Result<(), Failure> {
+    let format = Format::json_if(arguments.json);
     let default_ttl = Ttl::of_days(settings::current()?.settings.retention_days());
     let mode = if arguments.dry_run { ApplyMode::DryRun } else { ApplyMode::Real };
     let read_only = wiring::read_only_default()?;
@@ -28,7 +29,7 @@ pub(super) fn run(arguments: &GcArguments) -> Result<(), Failure> {
         let ttl = arguments.ttl.unwrap_or(default_ttl);
         engine.clean_up(ttl, mode, &mut |done, total| progress.at(done, total))?
     };
-    match Format::json_if(arguments.json) {
+    match format {
         Format::Json => output::json(&json!(cleaned)),
         Format::Text => show(&cleaned, wiring::store_kind()?),
     }
@@ -102,7 +103,7 @@ fn retained(cleaned: &CleanupReport) -> String {
     let reasons = [
         (retained.unfinished, "unfinished".to_owned()),
         (retained.kept, "marked with `session keep`".to_owned()),
-        (retained.recent, format!("used within {ttl}")),
+        (retained.recent, format!("worked on in the last {ttl}")),
         (retained.without_timestamp, "without a timestamp".to_owned()),
         (retained.in_use, "in use".to_owned()),
         (retained.clock_behind, "because the clock is behind the newest event of the store".to_owned()),
@@ -112,10 +113,12 @@ fn retained(cleaned: &CleanupReport) -> String {
         .filter(|(count, _)| *count > 0)
         .map(|(count, why)| format!("{count} {why}"))
         .collect();
+    let (was, were) =
+        if cleaned.dry_run { ("would not be", "would not be") } else { ("was not", "were not") };
     match retained.total() {
         0 if cleaned.removed.is_empty() => "Nothing to clean up.".to_owned(),
         0 => "No other sessions.".to_owned(),
-        1 => format!("1 session is not deleted: {}.", parts.join(", ")),
-        many => format!("{many} sessions are not deleted: {}.", parts.join(", ")),
+        1 => format!("1 session {was} deleted: {}.", parts.join(", ")),
+        many => format!("{many} sessions {were} deleted: {}.", parts.join(", ")),
     }
 }

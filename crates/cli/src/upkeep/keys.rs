@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 use workrail_engine::upkeep::Keys;
 use workrail_host::store_password::store_key;
 use workrail_model::keyring::HttpSecret;
+use workrail_ports::file_system::FsErrorKind;
 use workrail_ports::keyring::{KeyringError, KeyringStore};
 
 use crate::confirm::{self, UserConfirmation};
@@ -61,20 +62,20 @@ pub(super) fn new(
 ) -> Result<(), Failure> {
     let EngineWithStore { engine, store, .. } = wiring::open_existing()?;
     if let Err(KeyringError::UnknownVersion { path, version }) = store.peek() {
-        return Err(Failure::Call(format!(
+        return Err(Failure::Usage(format!(
             "A newer version of WorkRail wrote `{path}` (version {version}), so it is not replaced.\nUpdate WorkRail."
         )));
     }
     match engine.keys() {
         Ok(Some(_)) => {
-            return Err(Failure::Call(
+            return Err(Failure::Usage(
                 "The keys are usable, so they are not replaced. To sign with a fresh key, run `workrail store keys \
                  rotate`."
                     .to_owned(),
             ));
         }
         Ok(None) => {
-            return Err(Failure::Call(
+            return Err(Failure::Usage(
                 "There are no sessions yet, so there is nothing to replace. The first run creates the keys."
                     .to_owned(),
             ));
@@ -86,7 +87,7 @@ pub(super) fn new(
         Err(problem) if format == Format::Text => output::toned(Tone::Warning, &problem.message),
         Err(_) => {}
     }
-    confirm::typed(
+    confirm::confirm_by_typing(
         confirmation,
         &format!("{}\nType new to make them:", undecrypted.warning()),
         &["new".to_owned()],
@@ -124,9 +125,11 @@ fn are_encrypted(store: &impl KeyringStore) -> bool {
 pub(super) fn http_secret(format: Format) -> Result<(), Failure> {
     let secret = wiring::read_only_directory(settings::current()?)?
         .http_secret()
-        .map_err(|error| unusable_secret(&error))?;
+        .map_err(|error| unusable_http_secret(&error))?;
     let secret = secret.ok_or_else(|| {
-        Failure::Call("No HTTP secret yet. `workrail mcp --http` creates it when it first starts.".to_owned())
+        Failure::Usage(
+            "No HTTP secret yet. `workrail mcp --http` creates it when it first starts.".to_owned(),
+        )
     })?;
     print_secret(&secret, format);
     Ok(())
@@ -134,7 +137,7 @@ pub(super) fn http_secret(format: Format) -> Result<(), Failure> {
 
 pub(super) fn new_http_secret(confirmation: UserConfirmation, format: Format) -> Result<(), Failure> {
     let machine = wiring::open_directory(settings::current()?)?;
-    confirm::typed(
+    confirm::confirm_by_typing(
         confirmation,
         "Clients that have the old secret are refused once their server is restarted.\nType new to replace it:",
         &["new".to_owned()],
@@ -151,10 +154,32 @@ pub(super) fn new_http_secret(confirmation: UserConfirmation, format: Format) ->
 
 const PRIVATE_KEYS: &str = "Make the folder `keys` and the files in it yours alone (modes 0700 and 0600)";
 
-fn unusable_secret(error: &KeyringError) -> Failure {
-    Failure::Environment(format!(
-        "The HTTP secret cannot be used: {error}. {PRIVATE_KEYS}, or run `workrail store keys http-secret --new`."
-    ))
+/// What is wrong with the file of the HTTP secret, and what to do about it.
+pub(crate) fn unusable_http_secret(error: &KeyringError) -> Failure {
+    const NEW: &str =
+        "`workrail store keys http-secret --new` makes a new secret, which clients then need as well";
+    let next = match error {
+        KeyringError::Exposed { .. } | KeyringError::ForeignOwner { .. } => {
+            format!("{PRIVATE_KEYS}. Otherwise, {NEW}.")
+        }
+        KeyringError::Io(cause) if cause.kind == FsErrorKind::PermissionDenied => {
+            format!("{PRIVATE_KEYS}. Otherwise, {NEW}.")
+        }
+        KeyringError::Io(cause) if cause.kind == FsErrorKind::TooManyOpenFiles => {
+            "Close other programs or raise the limit of open files (`ulimit -n`), then try again.".to_owned()
+        }
+        KeyringError::Io(cause) if cause.kind != FsErrorKind::WrongKind => {
+            format!("Check the disk and the data directory, then try again. If that does not help, {NEW}.")
+        }
+        KeyringError::Locked => "Try again in a moment.".to_owned(),
+        KeyringError::Io(_)
+        | KeyringError::Invalid { .. }
+        | KeyringError::UnknownVersion { .. }
+        | KeyringError::KeyNotGiven
+        | KeyringError::OtherKey
+        | KeyringError::Usable { .. } => format!("{NEW}."),
+    };
+    Failure::Environment(format!("The HTTP secret cannot be used: {error}.\n{next}"))
 }
 
 fn print_secret(secret: &HttpSecret, format: Format) {
@@ -176,7 +201,7 @@ pub(super) fn rotate(confirmation: UserConfirmation, format: Format) -> Result<(
     let EngineWithStore { engine, store, .. } = wiring::open_existing()?;
     let before = engine
         .keys()?
-        .ok_or_else(|| Failure::Call("No keys to rotate yet. The first run creates them.".to_owned()))?;
+        .ok_or_else(|| Failure::Usage("No keys to rotate yet. The first run creates them.".to_owned()))?;
     if format == Format::Text {
         print(&before)?;
         if before.previous.is_some() {
@@ -190,7 +215,11 @@ pub(super) fn rotate(confirmation: UserConfirmation, format: Format) -> Result<(
             );
         }
     }
-    confirm::typed(confirmation, "Type rotate to sign new tokens with a fresh key:", &["rotate".to_owned()])?;
+    confirm::confirm_by_typing(
+        confirmation,
+        "Type `rotate` to sign new tokens with a new key:",
+        &["rotate".to_owned()],
+    )?;
     let after = engine.rotate_keys()?;
     match format {
         Format::Json => {

@@ -17,6 +17,8 @@ use workrail_model::retention::Ttl;
 use crate::outcome::{self, EXIT_CODES, Format};
 use crate::output::{self, ProgressDisplay, Tone};
 
+pub(crate) use keys::unusable_http_secret;
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum UpkeepCommand {
     /// Check every digest and rule of a session or of the whole store. Changes nothing.

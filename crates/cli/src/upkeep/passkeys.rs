@@ -90,7 +90,7 @@ pub(super) fn reset(format: Format) -> Result<(), Failure> {
     let engine = wiring::open_existing_default()?;
     let ended = match engine.passkeys()? {
         Ok(keys) if !keys.has_any() => {
-            return Err(Failure::Call("No passkey is enrolled, so there is nothing to reset.".to_owned()));
+            return Err(Failure::Usage("No passkey is enrolled, so there is nothing to reset.".to_owned()));
         }
         Ok(keys) => Some(keys.enrolled().count()),
         Err(damage) => {
@@ -106,7 +106,7 @@ pub(super) fn reset(format: Format) -> Result<(), Failure> {
          doctor`, in `workrail store verify`, in the settings and in every later decision. If you still have one of \
          them, remove the others in the console instead.",
     );
-    presence::typed(&format!("Type {TYPED} to revoke them:"), TYPED)?;
+    presence::require_typed(&format!("Type `{TYPED}` to revoke them:"), TYPED)?;
     engine.reset_passkeys()?;
     match format {
         Format::Json => output::json(&json!({ "reset": true, "ended": ended })),

@@ -18,9 +18,10 @@ use crate::store_kind::StoreKind;
 use crate::wiring::{self, AnyEngine};
 
 pub(super) fn run(arguments: &RepairArguments) -> Result<(), Failure> {
+    let format = Format::json_if(arguments.json);
     let engine =
         if arguments.dry_run { wiring::read_only_default()? } else { wiring::open_existing_default()? };
-    let (format, store_kind) = (Format::json_if(arguments.json), wiring::store_kind()?);
+    let store_kind = wiring::store_kind()?;
     let mode = if arguments.dry_run { ApplyMode::DryRun } else { ApplyMode::Real };
     let (scope, log) = match &arguments.session {
         Some(text) => {
@@ -48,7 +49,7 @@ fn backup_at(path: &Utf8Path) -> Result<AnyStore, Failure> {
     match folders::is_folder(&path.join("sessions")) {
         true => wiring::store_as_is(path).map(AnyStore::Directory),
         false => {
-            Err(Failure::Call(format!("`{path}` is not a WorkRail backup: it has no folder `sessions`.")))
+            Err(Failure::Usage(format!("`{path}` is not a WorkRail backup: it has no folder `sessions`.")))
         }
     }
 }
@@ -75,7 +76,7 @@ fn repair_log(
         }
     }
     let confirmation = UserConfirmation::given_if(arguments.yes);
-    confirm::typed(confirmation, "Type the session's id to repair it:", &[session.to_string()])?;
+    confirm::confirm_by_typing(confirmation, "Type the session's id to repair it:", &[session.to_string()])?;
     Ok(engine.repair(session, ApplyMode::Real)?)
 }
 

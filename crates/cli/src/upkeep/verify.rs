@@ -9,6 +9,7 @@ use crate::output::{self, Tone};
 use crate::{name, wiring};
 
 pub(super) fn run(arguments: &VerifyArguments) -> Result<(), Failure> {
+    let format = Format::json_if(arguments.json);
     let engine = wiring::read_only_default()?;
     let scope = match &arguments.session {
         Some(text) => VerifyScope::One(name::session_or_run(&engine, text)?.session),
@@ -18,7 +19,7 @@ pub(super) fn run(arguments: &VerifyArguments) -> Result<(), Failure> {
         let mut progress = PhaseProgress::new("Checking");
         engine.verify(scope, &mut |done, total| progress.at(done, total))?
     };
-    match Format::json_if(arguments.json) {
+    match format {
         Format::Json => output::json(&json!(verified)),
         Format::Text => show(&verified),
     }

@@ -72,14 +72,12 @@ pub(crate) struct InspectArguments {
 }
 
 pub(crate) fn run(command: CatalogCommand) -> ExitCode {
-    let (done, json) = match command {
-        CatalogCommand::List(arguments) => {
-            let json = arguments.json;
-            (list(arguments), json)
+    match command {
+        CatalogCommand::List(arguments) => outcome::run(arguments.json, |format| list(arguments, format)),
+        CatalogCommand::Inspect(arguments) => {
+            outcome::run(arguments.json, |format| inspect(&arguments, format))
         }
-        CatalogCommand::Inspect(arguments) => (inspect(&arguments), arguments.json),
-    };
-    outcome::finish(done, Format::json_if(json))
+    }
 }
 
 /// The named folder, or else that of this process.
@@ -87,16 +85,16 @@ fn workspace(named: Option<&str>) -> Result<Option<WorkspacePath>, Failure> {
     let Some(named) = named else { return Ok(default_workspace()) };
     let full = std::path::absolute(named).ok().and_then(|full| full.into_os_string().into_string().ok());
     let path = full.and_then(|full| WorkspacePath::parse(&full).ok());
-    path.map(Some).ok_or_else(|| Failure::Call(format!("`{named}` is not a folder.")))
+    path.map(Some).ok_or_else(|| Failure::Usage(format!("`{named}` is not a folder.")))
 }
 
-fn list(arguments: ListWorkflowsArguments) -> Result<(), Failure> {
+fn list(arguments: ListWorkflowsArguments, format: Format) -> Result<(), Failure> {
     let workspace = workspace(arguments.workspace.as_deref())?;
     let catalog = Catalog::new(Arc::new(settings::sources()?));
     let filter = Filter { tags: arguments.tag, query: arguments.query };
     let (workflows, unusable) = catalog.all(workspace.as_ref(), &filter);
     let done = if arguments.problems && !unusable.is_empty() { Err(Failure::Problems) } else { Ok(()) };
-    if arguments.json {
+    if format == Format::Json {
         let workflows = if arguments.problems { Vec::new() } else { workflows };
         output::json(&json!({ "workflows": workflows, "unusable": unusable }));
         return done;
@@ -163,16 +161,16 @@ fn problem(file: &UnusableFile) {
     }
 }
 
-fn inspect(arguments: &InspectArguments) -> Result<(), Failure> {
+fn inspect(arguments: &InspectArguments, format: Format) -> Result<(), Failure> {
     match (&arguments.id, &arguments.run) {
-        (Some(id), _) => inspect_id(id, arguments),
-        (None, Some(run)) => pinned::inspect(run, Format::json_if(arguments.json)),
+        (Some(id), _) => inspect_id(id, arguments, format),
+        (None, Some(run)) => pinned::inspect(run, format),
         // The parser refuses this.
-        (None, None) => Err(Failure::Call("Name a workflow, or a run with --run.".to_owned())),
+        (None, None) => Err(Failure::Usage("Name a workflow, or a run with --run.".to_owned())),
     }
 }
 
-fn inspect_id(id: &str, arguments: &InspectArguments) -> Result<(), Failure> {
+fn inspect_id(id: &str, arguments: &InspectArguments, format: Format) -> Result<(), Failure> {
     let workspace = workspace(arguments.workspace.as_deref())?.map(|path| path.as_str().to_owned());
     let engine = wiring::read_only_default()?;
     let request = InspectWorkflow {
@@ -182,7 +180,7 @@ fn inspect_id(id: &str, arguments: &InspectArguments) -> Result<(), Failure> {
     };
     let found = engine.inspect_workflow(request)?;
     let claimants = engine.claimants(&found.workflow_id, workspace.as_deref())?;
-    if arguments.json {
+    if format == Format::Json {
         return json_document(&found, &claimants);
     }
     show(&found, &claimants);

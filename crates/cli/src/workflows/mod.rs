@@ -9,6 +9,8 @@ use std::process::ExitCode;
 
 use clap::Subcommand;
 
+use crate::outcome::Failure;
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum WorkflowCommand {
     #[command(flatten)]
@@ -36,4 +38,9 @@ pub(crate) fn run(command: WorkflowCommand) -> ExitCode {
         WorkflowCommand::Author(command) => author::run(command),
         WorkflowCommand::Sources(arguments) => sources::run(arguments),
     }
+}
+
+/// A compiled workflow that cannot be hashed or printed.
+fn unusable_form(error: impl std::fmt::Display) -> Failure {
+    Failure::Environment(format!("the compiled form is unusable: {error}"))
 }

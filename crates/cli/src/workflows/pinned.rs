@@ -6,6 +6,7 @@ use workrail_core::discover::plan;
 use workrail_engine::versions::{CurrentForm, PinnedRun};
 
 use super::catalog::plan_line;
+use super::unusable_form;
 use crate::outcome::{Failure, Format};
 use crate::output::{self, Tone};
 use crate::wiring;
@@ -20,10 +21,7 @@ pub(super) fn inspect(run: &str, format: Format) -> Result<(), Failure> {
 }
 
 fn document(pinned: &PinnedRun) -> Result<(), Failure> {
-    let unusable = |error: &dyn std::fmt::Display| {
-        Failure::Environment(format!("the compiled form is unusable: {error}"))
-    };
-    let inputs = hash_inputs(&pinned.compiled).map_err(|error| unusable(&error))?;
+    let inputs = hash_inputs(&pinned.compiled).map_err(unusable_form)?;
     let file = pinned.now.as_ref().map(|now| {
         json!({
             "file": now.reference, "source": now.source, "sourceDigest": now.source_digest, "hash": now.hash,

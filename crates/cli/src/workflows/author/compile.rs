@@ -16,14 +16,15 @@ use workrail_model::name::WorkflowId;
 use workrail_model::snapshot::PendingStep;
 use workrail_ports::workflow_source::{CandidateFile, Located, SourceFile, WorkflowSource};
 
-use super::{Emit, diff, files, report};
+use super::{Emit, diagnostics, diff, files};
 use crate::outcome::{Failure, Format};
 use crate::output::{self, Tone};
+use crate::workflows::unusable_form;
 use crate::{settings, wiring};
 
 /// The workspace's choices for the extension points of a file's workflow.
 pub(super) fn bindings(bytes: &[u8]) -> Result<Bindings, Failure> {
-    let call = |error: &dyn std::fmt::Display| Failure::Call(format!("the workspace's bindings: {error}"));
+    let call = |error: &dyn std::fmt::Display| Failure::Usage(format!("the workspace's bindings: {error}"));
     let Some(file) =
         settings::sources()?.bindings(default_workspace().as_ref()).map_err(|error| call(&error))?
     else {
@@ -106,7 +107,7 @@ pub(super) fn compiled(file: &Utf8Path, format: Format) -> Result<CompiledWorkfl
     });
     checked.workflow.ok_or_else(|| {
         match format {
-            Format::Text => report::print(&checked.diagnostics, &bytes),
+            Format::Text => diagnostics::print(&checked.diagnostics, &bytes),
             Format::Json => output::json(&json!({ "file": file, "diagnostics": checked.diagnostics })),
         }
         Failure::Problems
@@ -117,14 +118,12 @@ pub(super) fn compiled(file: &Utf8Path, format: Format) -> Result<CompiledWorkfl
 pub(super) fn run(text: &str, emit: Emit, format: Format) -> Result<(), Failure> {
     let named = diff::named(text, format)?;
     let workflow = &*named.workflow;
-    let internal =
-        |error: &dyn std::fmt::Display| Failure::Call(format!("the compiled form is unusable: {error}"));
     match emit {
         Emit::Json => {
-            output::json(&serde_json::to_value(workflow).map_err(|error| internal(&error))?);
+            output::json(&serde_json::to_value(workflow).map_err(unusable_form)?);
         }
         Emit::Hash => {
-            let hash = workflow.hash().map_err(|error| internal(&error))?.to_string();
+            let hash = workflow.hash().map_err(unusable_form)?.to_string();
             match format {
                 Format::Text => output::line(&hash),
                 Format::Json => output::json(&json!({ "workflowId": workflow.workflow_id, "hash": hash })),
@@ -149,7 +148,7 @@ fn source(text: &str, format: Format) -> Result<(), Failure> {
             None => engine.pinned_run(text)?.now,
         };
         let now = now.ok_or_else(|| {
-            Failure::Call(format!(
+            Failure::Usage(format!(
                 "The file that `{text}` was compiled from is gone. --emit json prints the compiled form."
             ))
         })?;

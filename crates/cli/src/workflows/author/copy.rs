@@ -11,21 +11,21 @@ use crate::wiring;
 
 pub(super) fn run(source: &str, id: &str, dir: &Utf8Path, format: Format) -> Result<(), Failure> {
     let source = WorkflowId::parse(source).map_err(|error| {
-        Failure::Call(format!("{error}. `workrail workflow list` shows what can be copied."))
+        Failure::Usage(format!("{error}. `workrail workflow list` shows what can be copied."))
     })?;
     let id = checked(id)?;
     let engine = wiring::read_only_default()?;
     let bytes = engine.workflow_copy(&source, &id)?;
     // With two files of the same id, neither could be relied on.
     if let Some(owner) = engine.claimants(&id, None)?.first() {
-        return Err(Failure::Call(format!(
+        return Err(Failure::Usage(format!(
             "`{id}` is already the id of `{}`. Nothing was written. Choose another id.",
             owner.reference
         )));
     }
     let file = dir.join(format!("{id}.json"));
     std::fs::create_dir_all(dir)
-        .map_err(|error| Failure::Call(format!("`{dir}` cannot be made: {error}")))?;
+        .map_err(|error| Failure::Environment(format!("`{dir}` cannot be made: {error}")))?;
     write_new(&file, &bytes)?;
     if format == Format::Json {
         output::json(&json!({ "workflowId": id, "copiedFrom": source, "written": [file] }));

@@ -13,6 +13,7 @@ use super::{compile, rewrite};
 use crate::outcome::{Failure, Format};
 use crate::output::{self, Tone};
 use crate::wiring;
+use crate::workflows::unusable_form;
 
 /// A workflow named on the command line: a file, a hash, an id or a run.
 pub(super) struct NamedWorkflow {
@@ -39,13 +40,10 @@ pub(super) fn run(a: &str, b: &str, prompts: bool, format: Format) -> Result<(),
 
 /// Finds what a text names. A file takes precedence over everything else.
 pub(super) fn named(text: &str, format: Format) -> Result<NamedWorkflow, Failure> {
-    let internal = |error: &dyn std::fmt::Display| {
-        Failure::Environment(format!("the compiled form is unusable: {error}"))
-    };
     let path = Utf8Path::new(text);
     if path.is_file() {
         let workflow = compile::compiled(path, format)?;
-        let hash = workflow.hash().map_err(|error| internal(&error))?;
+        let hash = workflow.hash().map_err(unusable_form)?;
         return Ok(NamedWorkflow { workflow: Arc::new(workflow), hash, from: format!("the file {path}") });
     }
     let engine = wiring::read_only_default()?;
@@ -64,7 +62,7 @@ pub(super) fn named(text: &str, format: Format) -> Result<NamedWorkflow, Failure
             let from = format!("run {}", pinned.label);
             Ok(NamedWorkflow { workflow: pinned.compiled, hash: pinned.hash, from })
         }
-        Err(_) => Err(Failure::Call(format!(
+        Err(_) => Err(Failure::Usage(format!(
             "`{text}` is not a file, a workflow id, a hash (sha256:...) or a run. `workrail workflow list` and \
              `workrail session list` list them."
         ))),
@@ -114,8 +112,7 @@ fn prompt(step: &StepDiff) {
 
 /// The inputs of a hash, for users.
 pub(super) fn inputs(named: &NamedWorkflow, format: Format) -> Result<(), Failure> {
-    let inputs = workrail_core::author::hash_inputs(&named.workflow)
-        .map_err(|error| Failure::Environment(format!("the compiled form is unusable: {error}")))?;
+    let inputs = workrail_core::author::hash_inputs(&named.workflow).map_err(unusable_form)?;
     if format == Format::Json {
         output::json(&json!(inputs));
         return Ok(());

@@ -13,10 +13,10 @@ const DEPTH_MAX: usize = 32;
 /// Reads a file for the compiler: up to one byte over the limit, so that the compiler reports it.
 pub(super) fn read(path: &Utf8Path) -> Result<Vec<u8>, Failure> {
     use std::io::Read as _;
-    let call = |error: std::io::Error| Failure::Call(format!("`{path}` cannot be read: {error}"));
+    let call = |error: std::io::Error| Failure::Usage(format!("`{path}` cannot be read: {error}"));
     let metadata = std::fs::metadata(path).map_err(call)?;
     if !metadata.is_file() {
-        return Err(Failure::Call(format!("`{path}` is not a regular file")));
+        return Err(Failure::Usage(format!("`{path}` is not a regular file")));
     }
     let mut bytes = Vec::new();
     let file = std::fs::File::open(path).map_err(call)?;
@@ -27,7 +27,7 @@ pub(super) fn read(path: &Utf8Path) -> Result<Vec<u8>, Failure> {
 /// The workflow files at a path: the file itself, or those beneath a folder, sorted.
 pub(super) fn workflow_files(path: &Utf8Path) -> Result<Vec<Utf8PathBuf>, Failure> {
     let metadata = std::fs::metadata(path)
-        .map_err(|error| Failure::Call(format!("`{path}` cannot be read: {error}")))?;
+        .map_err(|error| Failure::Usage(format!("`{path}` cannot be read: {error}")))?;
     if !metadata.is_dir() {
         return Ok(vec![path.to_owned()]);
     }
@@ -43,7 +43,7 @@ fn search(folder: &Utf8Path, depth: usize, found: &mut Vec<Utf8PathBuf>) -> Resu
     }
     let entries = folder
         .read_dir_utf8()
-        .map_err(|error| Failure::Call(format!("`{folder}` cannot be read: {error}")))?;
+        .map_err(|error| Failure::Usage(format!("`{folder}` cannot be read: {error}")))?;
     for entry in entries.filter_map(Result::ok) {
         // A link could lead back up: its target is searched only if it is named itself.
         let Ok(kind) = entry.file_type() else { continue };
@@ -54,7 +54,7 @@ fn search(folder: &Utf8Path, depth: usize, found: &mut Vec<Utf8PathBuf>) -> Resu
             found.push(path.to_owned());
         }
         if found.len() > FILES_MAX {
-            return Err(Failure::Call(format!("`{folder}` holds more than {FILES_MAX} workflow files")));
+            return Err(Failure::Usage(format!("`{folder}` holds more than {FILES_MAX} workflow files")));
         }
     }
     Ok(())

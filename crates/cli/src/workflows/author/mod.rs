@@ -4,11 +4,11 @@
 
 mod compile;
 mod copy;
+mod diagnostics;
 mod diff;
 mod files;
 mod new;
 mod preview;
-mod report;
 mod rewrite;
 mod schema;
 mod trial;
@@ -19,7 +19,7 @@ use std::process::ExitCode;
 use camino::Utf8PathBuf;
 use clap::{Subcommand, ValueEnum};
 
-use crate::outcome::{self, EXIT_CODES, Format};
+use crate::outcome::{self, EXIT_CODES};
 pub(crate) use compile::compiled_text;
 
 #[derive(Debug, Subcommand)]
@@ -209,28 +209,35 @@ impl AuthorCommand {
 }
 
 pub(crate) fn run(command: AuthorCommand) -> ExitCode {
-    let (done, json) = match command {
-        AuthorCommand::Validate { paths, watch: true, json } => (validate::watch(&paths, json), json),
-        AuthorCommand::Validate { paths, watch: false, json } => (validate::run(&paths, json), json),
+    match command {
+        AuthorCommand::Validate { paths, watch: true, json } => {
+            outcome::run(json, |format| validate::watch(&paths, format))
+        }
+        AuthorCommand::Validate { paths, watch: false, json } => {
+            outcome::run(json, |format| validate::run(&paths, format))
+        }
         AuthorCommand::Compile { workflow, emit, json } => {
-            (compile::run(&workflow, emit, Format::json_if(json)), json)
+            outcome::run(json, |format| compile::run(&workflow, emit, format))
         }
         AuthorCommand::Fmt { paths, check, json } => {
-            (rewrite::fmt(&paths, check, Format::json_if(json)), json)
+            outcome::run(json, |format| rewrite::fmt(&paths, check, format))
         }
         AuthorCommand::Migrate { paths, namespace, write, json } => {
-            (rewrite::migrate(&paths, &namespace, write, Format::json_if(json)), json)
+            outcome::run(json, |format| rewrite::migrate(&paths, &namespace, write, format))
         }
         AuthorCommand::Diff { a, b, prompts, json } => {
-            (diff::run(&a, &b, prompts, Format::json_if(json)), json)
+            outcome::run(json, |format| diff::run(&a, &b, prompts, format))
         }
-        AuthorCommand::Schema { write, json } => (schema::run(write, Format::json_if(json)), json),
-        AuthorCommand::Preview { workflow, json } => (preview::run(&workflow, Format::json_if(json)), json),
-        AuthorCommand::New { id, dir, json } => (new::run(&id, &dir, Format::json_if(json)), json),
+        AuthorCommand::Schema { write, json } => outcome::run(json, |format| schema::run(write, format)),
+        AuthorCommand::Preview { workflow, json } => {
+            outcome::run(json, |format| preview::run(&workflow, format))
+        }
+        AuthorCommand::New { id, dir, json } => outcome::run(json, |format| new::run(&id, &dir, format)),
         AuthorCommand::Copy { workflow, id, dir, json } => {
-            (copy::run(&workflow, &id, &dir, Format::json_if(json)), json)
+            outcome::run(json, |format| copy::run(&workflow, &id, &dir, format))
         }
-        AuthorCommand::Test { file, script, json } => (trial::run(&file, script.as_deref(), json), json),
-    };
-    outcome::finish(done, Format::json_if(json))
+        AuthorCommand::Test { file, script, json } => {
+            outcome::run(json, |format| trial::run(&file, script.as_deref(), format))
+        }
+    }
 }

@@ -1,7 +1,7 @@
 //! `workrail workflow new`: creates a starting file that validates, previews and passes its own test.
 
 use std::fs::File;
-use std::io::{ErrorKind, Write as _};
+use std::io::{self, ErrorKind, Write as _};
 
 use camino::Utf8Path;
 use serde_json::json;
@@ -19,7 +19,7 @@ pub(super) fn run(id: &str, dir: &Utf8Path, format: Format) -> Result<(), Failur
     let file = dir.join(format!("{id}.json"));
     let script = dir.join(format!("{id}.test.toml"));
     std::fs::create_dir_all(dir)
-        .map_err(|error| Failure::Call(format!("`{dir}` cannot be made: {error}")))?;
+        .map_err(|error| Failure::Environment(format!("`{dir}` cannot be made: {error}")))?;
     let schema_file = Utf8Path::new(schema::FILE);
     let reference = schema::reference_from(dir, schema_file);
     // The path comes last, because a folder may have one of these names.
@@ -53,13 +53,13 @@ pub(super) fn run(id: &str, dir: &Utf8Path, format: Format) -> Result<(), Failur
 /// An id in one of the user's own namespaces.
 pub(super) fn checked(text: &str) -> Result<WorkflowId, Failure> {
     let id = WorkflowId::parse(text)
-        .map_err(|error| Failure::Call(format!("{error}. Example: team.release_notes")))?;
+        .map_err(|error| Failure::Usage(format!("{error}. Example: team.release_notes")))?;
     match id.namespace() {
-        None => Err(Failure::Call(format!(
+        None => Err(Failure::Usage(format!(
             "`{id}` has no namespace, and new workflows need one. Use `project.{}`.",
             id.as_str().replace('-', "_")
         ))),
-        Some(_) if id.is_reserved() => Err(Failure::Call(format!(
+        Some(_) if id.is_reserved() => Err(Failure::Usage(format!(
             "`{id}` is in the namespace `wr`, which is reserved for bundled workflows. Use `project.{}`.",
             id.as_str().trim_start_matches("wr.")
         ))),
@@ -76,13 +76,12 @@ fn title(id: &WorkflowId) -> String {
 
 /// Never overwrites an author's file.
 pub(super) fn write_new(path: &Utf8Path, bytes: &[u8]) -> Result<(), Failure> {
-    let mut file = File::create_new(path).map_err(|error| {
-        Failure::Call(match error.kind() == ErrorKind::AlreadyExists {
-            true => format!(
-                "`{path}` already exists and is not overwritten. Choose another id, or another folder with --dir."
-            ),
-            false => format!("`{path}` is not written: {error}"),
-        })
+    let failed = |error: io::Error| Failure::Environment(format!("`{path}` is not written: {error}"));
+    let mut file = File::create_new(path).map_err(|error| match error.kind() == ErrorKind::AlreadyExists {
+        true => Failure::Usage(format!(
+            "`{path}` already exists and is not overwritten. Choose another id, or another folder with --dir."
+        )),
+        false => failed(error),
     })?;
-    file.write_all(bytes).map_err(|error| Failure::Call(format!("`{path}` is not written: {error}")))
+    file.write_all(bytes).map_err(failed)
 }

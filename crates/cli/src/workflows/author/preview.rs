@@ -40,11 +40,11 @@ pub(super) fn run(workflow: &str, format: Format) -> Result<(), Failure> {
 }
 
 fn by_id(text: &str) -> Result<CompiledWorkflow, Failure> {
-    let id = WorkflowId::parse(text).map_err(|error| Failure::Call(format!("{error}; or name a file")))?;
+    let id = WorkflowId::parse(text).map_err(|error| Failure::Usage(format!("{error}; or name a file")))?;
     let catalog = Catalog::new(Arc::new(settings::sources()?));
     let found = catalog.compiled(&id, default_workspace().as_ref());
     let entry = found.map_err(|error| {
-        Failure::Call(format!(
+        Failure::Usage(format!(
             "{}\n{} A path to a file works too.",
             error.message,
             error.suggestion_for_a_person()

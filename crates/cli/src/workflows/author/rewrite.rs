@@ -10,7 +10,7 @@ use workrail_host::workspace::default_workspace;
 use workrail_model::name::WorkflowId;
 use workrail_ports::workflow_source::WorkflowSource as _;
 
-use super::{files, report};
+use super::{diagnostics, files};
 use crate::outcome::{Failure, Format};
 use crate::output::{self, Tone};
 use crate::settings;
@@ -36,7 +36,7 @@ fn texts(paths: &[Utf8PathBuf], format: Format) -> Result<Vec<(Utf8PathBuf, Stri
         found.extend(files::workflow_files(path)?);
     }
     if found.is_empty() {
-        return Err(Failure::Call("no workflow files (*.json, *.jsonc) in the given paths".to_owned()));
+        return Err(Failure::Usage("no workflow files (*.json, *.jsonc) in the given paths".to_owned()));
     }
     let mut texts = Vec::new();
     for file in found {
@@ -54,7 +54,7 @@ fn texts(paths: &[Utf8PathBuf], format: Format) -> Result<Vec<(Utf8PathBuf, Stri
 fn unreadable(file: &Utf8Path, bytes: &[u8], format: Format) -> Failure {
     let diagnostics = check(CompileInput::new(bytes, file.as_str())).diagnostics;
     match format {
-        Format::Text => report::print(&diagnostics, bytes),
+        Format::Text => diagnostics::print(&diagnostics, bytes),
         Format::Json => output::json(&json!({ "file": file, "diagnostics": diagnostics })),
     }
     Failure::Problems
@@ -98,7 +98,7 @@ fn counted(files: usize) -> String {
 fn write(changed: &[&Rewritten]) -> Result<(), Failure> {
     for rewritten in changed {
         write_named(&rewritten.file, &rewritten.after)
-            .map_err(|error| Failure::Call(format!("`{}` is not written: {error}", rewritten.file)))?;
+            .map_err(|error| Failure::Environment(format!("`{}` is not written: {error}", rewritten.file)))?;
     }
     Ok(())
 }
@@ -139,7 +139,7 @@ pub(super) fn migrate(
 /// The workspace's bindings, if they have a section for a renamed workflow.
 fn bindings(renames: &Renames) -> Result<Option<Rewritten>, Failure> {
     let workspace = default_workspace();
-    let call = |error: &dyn std::fmt::Display| Failure::Call(format!("the workspace's bindings: {error}"));
+    let call = |error: &dyn std::fmt::Display| Failure::Usage(format!("the workspace's bindings: {error}"));
     let found = settings::sources()?.bindings(workspace.as_ref()).map_err(|error| call(&error))?;
     let (Some(workspace), Some(found)) = (workspace, found) else { return Ok(None) };
     let before = String::from_utf8(found.bytes).map_err(|error| call(&error))?;
@@ -188,7 +188,7 @@ pub(super) fn diff_line(line: &DiffLine) {
 /// The new ids of all files of the call; two files never get the same id.
 fn renames(texts: &[(Utf8PathBuf, String)], namespace: &str) -> Result<Renames, Failure> {
     if namespace == WorkflowId::RESERVED_NAMESPACE {
-        return Err(Failure::Call(
+        return Err(Failure::Usage(
             "The namespace `wr` is reserved for bundled workflows. Choose another one.".to_owned(),
         ));
     }
@@ -196,7 +196,7 @@ fn renames(texts: &[(Utf8PathBuf, String)], namespace: &str) -> Result<Renames, 
     for (file, text) in texts {
         let Some((old, new)) = renamed(text, Some(namespace), FileOrigin::Project) else { continue };
         if let Some((other, _)) = renames.iter().find(|(other, taken)| **taken == new && **other != old) {
-            return Err(Failure::Call(format!(
+            return Err(Failure::Usage(format!(
                 "`{old}` in `{file}` and `{other}` would both become `{new}`. Rename one of them by hand. Nothing was written."
             )));
         }

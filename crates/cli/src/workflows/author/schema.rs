@@ -34,7 +34,7 @@ pub(super) fn run(write: bool, format: Format) -> Result<(), Failure> {
 
 /// Writes the schema of this version. The file is generated, so an older one is replaced.
 pub(super) fn put(file: &Utf8Path) -> Result<(), Failure> {
-    let failed = |error: std::io::Error| Failure::Call(format!("`{file}` is not written: {error}"));
+    let failed = |error: std::io::Error| Failure::Environment(format!("`{file}` is not written: {error}"));
     if let Some(folder) = file.parent() {
         std::fs::create_dir_all(folder).map_err(failed)?;
     }

@@ -7,30 +7,29 @@ use super::{compile, files};
 use crate::outcome::{Failure, Format};
 use crate::output::{self, Tone};
 
-pub(super) fn run(file: &Utf8Path, script: Option<&Utf8Path>, as_json: bool) -> Result<(), Failure> {
-    let workflow = compile::compiled(file, Format::json_if(as_json))?;
+pub(super) fn run(file: &Utf8Path, script: Option<&Utf8Path>, format: Format) -> Result<(), Failure> {
+    let workflow = compile::compiled(file, format)?;
     let default_script = file.with_extension("test.toml");
     let path = script.unwrap_or(&default_script);
     let script = read_script(path)?;
     let report = try_workflow(&workflow, &script);
-    if as_json {
-        output::json(&serde_json::to_value(&report).unwrap_or_default());
-    } else {
-        show(&report);
+    match format {
+        Format::Json => output::json(&serde_json::to_value(&report).unwrap_or_default()),
+        Format::Text => show(&report),
     }
     if report.passed() { Ok(()) } else { Err(Failure::Problems) }
 }
 
 fn read_script(path: &Utf8Path) -> Result<Script, Failure> {
     if !path.exists() {
-        return Err(Failure::Call(format!(
+        return Err(Failure::Usage(format!(
             "No test script `{path}`. Write one, or name it with --script. A script starts like this:\n\n\
              [[run]]\nname = \"the ordinary way\"\n\n[[run.step]]\nexpect = \"id-of-the-first-step\""
         )));
     }
     let bytes = files::read(path)?;
-    let text = String::from_utf8(bytes).map_err(|_| Failure::Call(format!("`{path}` is not UTF-8")))?;
-    toml::from_str(&text).map_err(|error| Failure::Call(format!("`{path}`: {error}")))
+    let text = String::from_utf8(bytes).map_err(|_| Failure::Usage(format!("`{path}` is not UTF-8")))?;
+    toml::from_str(&text).map_err(|error| Failure::Usage(format!("`{path}`: {error}")))
 }
 
 fn show(report: &TrialReport) {

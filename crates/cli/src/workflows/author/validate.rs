@@ -5,27 +5,27 @@ use serde_json::{Value, json};
 use workrail_core::compile::{CompileInput, DiagnosticSeverity, Diagnostics, authored_id, check};
 use workrail_host::path_watch::PathWatch;
 
-use super::{compile, files, report};
-use crate::outcome::Failure;
+use super::{compile, diagnostics, files};
+use crate::outcome::{Failure, Format};
 use crate::output::{self, Tone};
 
 /// Checks again whenever a file changes, until interrupted. With `--json`, prints one document per line.
-pub(super) fn watch(paths: &[Utf8PathBuf], as_json: bool) -> Result<(), Failure> {
+pub(super) fn watch(paths: &[Utf8PathBuf], format: Format) -> Result<(), Failure> {
     // Started before the first check, so that no change in between is missed.
     let changes = PathWatch::new(paths)
         .map_err(|error| Failure::Environment(format!("The files cannot be watched: {error}.")))?;
     loop {
-        match once(paths, as_json) {
-            Ok(checked) if as_json => output::json_line(&checked.document()),
+        match once(paths, format) {
+            Ok(checked) if format == Format::Json => output::json_line(&checked.document()),
             Ok(checked) => {
                 checked.summary();
                 output::toned(Tone::Quiet, "Watching for changes. Press Ctrl-C to stop.");
             }
             // An editor may have removed the file for a moment.
-            Err(Failure::Call(problem)) if as_json => {
+            Err(Failure::Usage(problem)) if format == Format::Json => {
                 output::json_line(&json!({ "error": { "message": problem } }))
             }
-            Err(Failure::Call(problem)) => output::toned(Tone::Warning, &problem),
+            Err(Failure::Usage(problem)) => output::toned(Tone::Warning, &problem),
             Err(failure) => return Err(failure),
         }
         output::flush();
@@ -36,12 +36,11 @@ pub(super) fn watch(paths: &[Utf8PathBuf], as_json: bool) -> Result<(), Failure>
     }
 }
 
-pub(super) fn run(paths: &[Utf8PathBuf], as_json: bool) -> Result<(), Failure> {
-    let checked = once(paths, as_json)?;
-    if as_json {
-        output::json(&checked.document());
-    } else {
-        checked.summary();
+pub(super) fn run(paths: &[Utf8PathBuf], format: Format) -> Result<(), Failure> {
+    let checked = once(paths, format)?;
+    match format {
+        Format::Json => output::json(&checked.document()),
+        Format::Text => checked.summary(),
     }
     if checked.count(DiagnosticSeverity::Error) > 0 { Err(Failure::Problems) } else { Ok(()) }
 }
@@ -82,13 +81,13 @@ impl CheckedFiles {
 }
 
 /// Checks every file; problems are printed as they are found.
-fn once(paths: &[Utf8PathBuf], as_json: bool) -> Result<CheckedFiles, Failure> {
+fn once(paths: &[Utf8PathBuf], format: Format) -> Result<CheckedFiles, Failure> {
     let mut found = Vec::new();
     for path in paths {
         found.extend(files::workflow_files(path)?);
     }
     if found.is_empty() {
-        return Err(Failure::Call("no workflow files (*.json, *.jsonc) in the given paths".to_owned()));
+        return Err(Failure::Usage("no workflow files (*.json, *.jsonc) in the given paths".to_owned()));
     }
     // Files that are checked together may delegate to each other.
     let mut library = compile::library()?;
@@ -112,8 +111,8 @@ fn once(paths: &[Utf8PathBuf], as_json: bool) -> Result<CheckedFiles, Failure> {
             let library = library.clone().with_missing_documents(missing);
             checked = check(CompileInput { library: &library, ..input });
         }
-        if !as_json {
-            report::print(&checked.diagnostics, &bytes);
+        if format == Format::Text {
+            diagnostics::print(&checked.diagnostics, &bytes);
         }
         all.push(checked.diagnostics);
     }

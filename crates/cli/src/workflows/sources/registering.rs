@@ -7,7 +7,7 @@ use workrail_host::sources::{Mirror, Sources, plugin_name};
 use workrail_model::config::{GitSource, Key, SettingValue, is_source_name};
 
 use super::AddGit;
-use crate::config::{outdated_servers, overriding_variable, warn_of_outdated, warn_of_override};
+use crate::config::{outdated_servers, overriding_variable, warn_of_outdated};
 use crate::outcome::{Failure, Format};
 use crate::output::{self, Tone};
 use crate::settings::{self, unusable};
@@ -25,7 +25,7 @@ fn absolute(path: &Utf8Path) -> Result<Utf8PathBuf, Failure> {
         true => full.canonicalize_utf8().unwrap_or(full),
         false => full,
     });
-    full.ok_or_else(|| Failure::Call(format!("`{path}` cannot be made an absolute path.")))
+    full.ok_or_else(|| Failure::Usage(format!("`{path}` cannot be made an absolute path.")))
 }
 
 pub(super) fn add_folder(path: &Utf8Path, key: Key, format: Format) -> Result<(), Failure> {
@@ -67,26 +67,39 @@ impl SourceChange {
             Self::Removed => format!("Removed source {source}"),
         }
     }
+
+    /// The warning about a variable of this process that overrides the settings file.
+    fn overridden(self, variable: &str, value: &str) -> String {
+        match self {
+            Self::Registered | Self::AlreadyRegistered => format!(
+                "This source is not used yet: the environment variable `{variable}` is set to `{value}` and overrides the \
+                 settings file."
+            ),
+            Self::Removed => {
+                format!("`{variable}` is set to `{value}` and still overrides the settings file.")
+            }
+        }
+    }
 }
 
 /// Registers a folder or a plugin in the settings file.
 pub(crate) fn register_folder(path: &Utf8Path, key: Key) -> Result<RegistrationResult, Failure> {
     let full = absolute(path)?;
     if !full.is_dir() {
-        return Err(Failure::Call(format!(
+        return Err(Failure::Usage(format!(
             "`{full}` is not a folder that can be read. Nothing was written."
         )));
     }
     if full.as_str().contains(':') {
-        return Err(Failure::Call("A folder whose path contains a colon cannot be registered.".to_owned()));
+        return Err(Failure::Usage("A folder whose path contains a colon cannot be registered.".to_owned()));
     }
     if key == Key::SourcePlugins {
         plugin_name(&full).map_err(|wrong| {
-            Failure::Call(format!("`{full}`: {wrong}; {}. Nothing was written.", wrong.fix))
+            Failure::Usage(format!("`{full}`: {wrong}; {}. Nothing was written.", wrong.fix))
         })?;
     }
     let config_path = config_path()?;
-    let mut folders = desired(&config_path)?.list(key).to_vec();
+    let mut folders = settings_in_file(&config_path)?.list(key).to_vec();
     let source = full.to_string();
     if folders.contains(&source) {
         return Ok(RegistrationResult { config_path, source, change: SourceChange::AlreadyRegistered });
@@ -96,7 +109,7 @@ pub(crate) fn register_folder(path: &Utf8Path, key: Key) -> Result<RegistrationR
     Ok(RegistrationResult { config_path, source, change: SourceChange::Registered })
 }
 
-fn desired(config_path: &ConfigPath) -> Result<workrail_model::config::Settings, Failure> {
+fn settings_in_file(config_path: &ConfigPath) -> Result<workrail_model::config::Settings, Failure> {
     // The file need not exist yet.
     let config_path = ConfigPath { named: false, ..config_path.clone() };
     config::load_file(&config_path).map_err(|error| unusable(&error))
@@ -128,18 +141,18 @@ pub(crate) struct NewGit {
 pub(crate) fn register_git(git: NewGit) -> Result<RegistrationResult, Failure> {
     if !is_source_name(&git.name) {
         let rule = "lower-case letters, digits, `-` and `_`, a letter first";
-        return Err(Failure::Call(format!(
+        return Err(Failure::Usage(format!(
             "`{}` cannot name a source: {rule}. Nothing was written.",
             git.name
         )));
     }
     let config_path = config_path()?;
-    if desired(&config_path)?.git_sources().contains_key(&git.name) {
+    if settings_in_file(&config_path)?.git_sources().contains_key(&git.name) {
         let name = &git.name;
         let text = format!(
             "Source `{name}` already exists. Remove it first: workrail workflow sources remove {name}"
         );
-        return Err(Failure::Call(text));
+        return Err(Failure::Usage(text));
     }
     let source = GitSource {
         r#ref: git.git_ref,
@@ -149,7 +162,7 @@ pub(crate) fn register_git(git: NewGit) -> Result<RegistrationResult, Failure> {
         ..GitSource::new(&git.url)
     };
     if let Err(refused) = source.checked() {
-        return Err(Failure::Call(format!(
+        return Err(Failure::Usage(format!(
             "`{}`: {refused}; {}. Nothing was written.",
             source.url,
             refused.fix()
@@ -167,7 +180,7 @@ fn report(
     change: SourceChange,
     format: Format,
 ) -> Result<(), Failure> {
-    let outdated = outdated_servers(&desired(config_path)?)?;
+    let outdated = outdated_servers(&settings_in_file(config_path)?)?;
     let affected = || outdated.iter().filter(|server| server.differences.iter().any(|one| one.key == key));
     if format == Format::Json {
         let servers: Vec<String> = affected().map(|outdated| outdated.server.server_id.to_string()).collect();
@@ -178,7 +191,9 @@ fn report(
         return Ok(());
     }
     output::toned(Tone::Good, &format!("{} ({})", change.described(source), config_path.path));
-    warn_of_override(key);
+    if let Some((name, overriding)) = overriding_variable(key) {
+        output::toned(Tone::Warning, &change.overridden(name, &overriding));
+    }
     affected().for_each(warn_of_outdated);
     Ok(())
 }
@@ -191,8 +206,8 @@ pub(super) fn remove(source: &str, format: Format) -> Result<(), Failure> {
 /// Removes a source from the settings file, and its fetched copy; also returns the setting it was in.
 pub(crate) fn forget(source: &str) -> Result<(RegistrationResult, Key), Failure> {
     let config_path = config_path()?;
-    let desired = desired(&config_path)?;
-    if desired.git_sources().contains_key(source) {
+    let in_file = settings_in_file(&config_path)?;
+    if in_file.git_sources().contains_key(source) {
         let mirrors = Sources::from_settings(&settings::fresh()?.settings);
         let mirror = mirrors.mirrors().iter().find(|mirror| mirror.name == source);
         config::remove_git(&config_path, source).map_err(|error| unusable(&error))?;
@@ -205,7 +220,7 @@ pub(crate) fn forget(source: &str) -> Result<(RegistrationResult, Key), Failure>
     }
     let full = absolute(Utf8Path::new(source))?;
     for key in [Key::SourcePaths, Key::SourcePlugins] {
-        let folders = desired.list(key);
+        let folders = in_file.list(key);
         let remaining: Vec<String> = folders
             .iter()
             .filter(|folder| *folder != source && folder.as_str() != full.as_str())
@@ -224,10 +239,13 @@ pub(crate) fn forget(source: &str) -> Result<(RegistrationResult, Key), Failure>
             key,
         ));
     }
-    let known: Vec<String> = desired.git_sources().into_keys().collect();
+    let known: Vec<String> = in_file.git_sources().into_keys().collect();
     let folders =
-        [Key::SourcePaths, Key::SourcePlugins].into_iter().flat_map(|key| desired.list(key).to_vec());
+        [Key::SourcePaths, Key::SourcePlugins].into_iter().flat_map(|key| in_file.list(key).to_vec());
     let known: Vec<String> = known.into_iter().chain(folders).collect();
     let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-    Err(Failure::Call(format!("`{source}` is not registered in {}. Registered: {known}.", config_path.path)))
+    Err(Failure::Usage(format!(
+        "`{source}` is not registered in {}. Registered: {known}. See all: workrail workflow sources list",
+        config_path.path
+    )))
 }

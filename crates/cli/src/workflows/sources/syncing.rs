@@ -42,7 +42,11 @@ fn wanted<'s>(sources: &'s Sources, names: &[String]) -> Result<Vec<&'s Mirror>,
         if !mirrors.iter().any(|mirror| mirror.name == *name) {
             let known: Vec<&str> = mirrors.iter().map(|mirror| mirror.name.as_str()).collect();
             let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-            return Err(Failure::Call(format!("Unknown git source `{name}`. Git sources: {known}.")));
+            let path = settings::config_path().map(|config| config.path.into_string());
+            let path = path.unwrap_or_else(|_| "the settings file".to_owned());
+            return Err(Failure::Usage(format!(
+                "Unknown git source `{name}`. Git sources in {path}: {known}. Add one: workrail workflow sources add git {name} URL"
+            )));
         }
     }
     Ok(mirrors.iter().filter(|mirror| names.is_empty() || names.contains(&mirror.name)).collect())

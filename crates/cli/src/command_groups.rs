@@ -88,7 +88,7 @@ pub(crate) fn with_suggestion(mut error: clap::Error, program: &Command, typed: 
     let commands = if error.kind() == ErrorKind::InvalidSubcommand {
         wrong_command(&error, program, typed)
     } else if error.kind() == ErrorKind::UnknownArgument {
-        status_of_one(typed)
+        show_instead_of_status(typed)
     } else {
         Vec::new()
     };
@@ -113,7 +113,7 @@ fn wrong_command(error: &clap::Error, program: &Command, typed: &[String]) -> Ve
 }
 
 /// `workrail status amber-falcon`: the status covers everything, so `show` is suggested.
-fn status_of_one(typed: &[String]) -> Vec<String> {
+fn show_instead_of_status(typed: &[String]) -> Vec<String> {
     let Some((first, rest)) = typed.split_first() else { return Vec::new() };
     let about: Vec<&str> = rest.iter().map(String::as_str).filter(|word| !word.starts_with('-')).collect();
     match ["status", "watch"].contains(&first.as_str()) && !about.is_empty() {

@@ -26,13 +26,12 @@ use workrail_model::server::{LoggedCall, ServerRecord, Transport};
 use workrail_model::team::Caller;
 use workrail_model::tool::{ToolName, ToolSet};
 use workrail_ports::environment::{Clock, Entropy};
-use workrail_ports::file_system::FsErrorKind;
-use workrail_ports::keyring::KeyringError;
 use workrail_store_fs::ServerRegistration;
 use workrail_store_fs::disk::Disk;
 
 use crate::outcome::{self, Failure, Format};
 use crate::store::AnyStore;
+use crate::upkeep::unusable_http_secret;
 use crate::wiring::{AnyEngine, EngineWithStore};
 use crate::{flags, output, settings, version, wiring};
 
@@ -111,7 +110,7 @@ impl Execution for ServedEngine {
         self.engine.index_appended_unless_busy();
     }
 
-    fn ending(&self) {
+    fn stop_work(&self) {
         self.engine.end_checks();
     }
 
@@ -209,7 +208,7 @@ fn chat() -> Result<ChatQuestions, Failure> {
 /// Serves MCP until the client closes standard input.
 pub(crate) fn stdio() -> ExitCode {
     serve(Transport::Stdio, |execution, _| {
-        workrail_mcp::stdio::serve(execution).map_err(|error| ended(&error))
+        workrail_mcp::stdio::serve(execution).map_err(|error| io_failure(&error))
     })
 }
 
@@ -224,7 +223,7 @@ pub(crate) fn http(address: LoopbackAddress, no_auth: bool) -> ExitCode {
             ),
             false => {
                 let secret = store.machine().http_secret_or_new();
-                let secret = secret.map_err(|error| unusable_secret(&error))?;
+                let secret = secret.map_err(|error| unusable_http_secret(&error))?;
                 (
                     Authentication::Bearer(secret),
                     "Requests must carry `Authorization: Bearer SECRET`; `workrail store keys http-secret` prints the secret.",
@@ -239,61 +238,33 @@ pub(crate) fn http(address: LoopbackAddress, no_auth: bool) -> ExitCode {
             output::notice(&format!("listening on {url}"));
             output::notice(note);
         })
-        .map_err(|error| ended(&error))
+        .map_err(|error| io_failure(&error))
     })
 }
 
-/// What is wrong with the file of the HTTP secret, and what to do about it.
-fn unusable_secret(error: &KeyringError) -> Failure {
-    let next = match error {
-        KeyringError::Exposed { .. } | KeyringError::ForeignOwner { .. } => {
-            "Make the folder `keys` of the data directory and the files in it yours alone: modes 0700 and 0600."
-        }
-        KeyringError::Io(cause) if cause.kind == FsErrorKind::PermissionDenied => {
-            "In the data directory, give the folder `keys` mode 0700 and the files in it mode 0600."
-        }
-        KeyringError::Io(cause) if cause.kind == FsErrorKind::TooManyOpenFiles => {
-            "Close other programs or raise the limit of open files (`ulimit -n`)."
-        }
-        KeyringError::Io(cause) if cause.kind != FsErrorKind::WrongKind => {
-            "Check the disk and the data directory, then start the server again."
-        }
-        KeyringError::Locked => "Start the server again in a moment.",
-        KeyringError::Io(_)
-        | KeyringError::Invalid { .. }
-        | KeyringError::UnknownVersion { .. }
-        | KeyringError::KeyNotGiven
-        | KeyringError::OtherKey
-        | KeyringError::Usable { .. } => {
-            "`workrail store keys http-secret --new` makes a new secret; clients then need the new one \
-             (`workrail install --http`)."
-        }
-    };
-    Failure::Environment(format!("The HTTP secret cannot be used: {error}.\n{next}"))
-}
-
-fn ended(error: &io::Error) -> Failure {
-    Failure::Environment(outcome::failed_environment(error))
+fn io_failure(error: &io::Error) -> Failure {
+    Failure::Environment(outcome::io_error_text(error))
 }
 
 fn serve(
     transport: Transport,
     run: impl FnOnce(Arc<dyn Execution>, &AnyStore) -> Result<(), Failure>,
 ) -> ExitCode {
-    let served = served(transport).and_then(|(served, store)| {
-        let engine = served.engine().clone();
-        let ran = run(Arc::new(served), &store);
+    let ended = open(transport).and_then(|(served_engine, store)| {
+        let engine = served_engine.engine().clone();
+        let ran = run(Arc::new(served_engine), &store);
         // A client that leaves right after its last reply does not leave work to the next reader.
         engine.index_appended();
         ran
     });
-    if served.is_err() {
+    if ended.is_err() {
         output::error("workrail mcp cannot serve:");
     }
-    outcome::finish(served, Format::Text)
+    outcome::finish(ended, Format::Text)
 }
 
-pub(crate) fn served(transport: Transport) -> Result<(ServedEngine, Arc<AnyStore>), Failure> {
+/// The engine to serve and its store; the server is registered in the list of running ones.
+pub(crate) fn open(transport: Transport) -> Result<(ServedEngine, Arc<AnyStore>), Failure> {
     let current = settings::current()?;
     let sources = Sources::from_settings(&current.settings).watched();
     let mirrors = sources.mirrors().to_vec();
