@@ -26,7 +26,7 @@ fn main() -> ExitCode {
         json!({ "session_id": "chat", "tool_name": "Read", "tool_input": { "file_path": "/a" } }).to_string();
     let free = json!({ "session_id": "another chat" }).to_string();
     let bound = json!({ "session_id": "chat", "stop_hook_active": true }).to_string();
-    let response = json!([{ "type": "text", "text": first.structured["text"] }]);
+    let response = json!([{ "type": "text", "text": first.data["text"] }]);
     let started = json!({ "session_id": "chat", "tool_name": "mcp__workrail__start_workflow", "tool_response": response });
     time(home.command(&["hook", "claude-code", "PostToolUse"]), &started.to_string());
     let (mut nothing, mut silent, mut unbound, mut pending) =

@@ -37,7 +37,7 @@ fn halfway() -> (Home, ToolReply) {
     let machine = new_machine();
     let mut client = machine.client();
     let start = json!({
-        "workflowId": "wr.small_change", "goal": "mend the teapot",
+        "workflowId": "wr.small_change", "goal": "repair the teapot",
         "workspacePath": machine.project(), "context": { "apiKey": "sk-0123456789abcdef" },
     });
     let first = client.call("start_workflow", start);
@@ -48,11 +48,11 @@ fn halfway() -> (Home, ToolReply) {
 }
 
 fn session_of(reply: &ToolReply) -> String {
-    reply.structured["run"]["sessionId"].as_str().unwrap().to_owned()
+    reply.data["run"]["sessionId"].as_str().unwrap().to_owned()
 }
 
 fn label_of(reply: &ToolReply) -> String {
-    reply.structured["run"]["label"].as_str().unwrap().to_owned()
+    reply.data["run"]["label"].as_str().unwrap().to_owned()
 }
 
 #[test]
@@ -79,12 +79,12 @@ fn a_run_continues_where_another_machine_left_it() {
     let stale = client.call("continue_workflow", json!({ "ackToken": reply.string("ackToken") }));
     assert_eq!(stale.code(), "TOKEN_BAD_SIGNATURE", "a token of the laptop is none here");
     let found = client.call("resume_session", json!({ "query": "cracked spout" }));
-    let next = &found.structured["nextCall"];
+    let next = &found.data["nextCall"];
     let mut at = client.call(next["tool"].as_str().unwrap(), next["arguments"].clone());
     assert_text(&desktop, "reply_on_another_machine", &at.text);
     assert_eq!(at.step(), reply.step());
     assert_eq!((session_of(&at), label_of(&at)), (session_of(&reply), label_of(&reply)), "ids are kept");
-    while at.structured["isComplete"] != true {
+    while at.data["isComplete"] != true {
         at = advance(&mut client, &at, "done on the desktop");
     }
     assert!(client.close().success());
@@ -177,7 +177,7 @@ fn tokens_of_a_replaced_history_advance_nothing() {
     ] {
         let refused = client.call(tool, arguments);
         assert!(refused.is_error, "{tool}: {}", refused.text);
-        assert_eq!(refused.structured["code"], "TOKEN_BAD_SIGNATURE");
+        assert_eq!(refused.data["code"], "TOKEN_BAD_SIGNATURE");
     }
     assert!(recorded(&machine.data()) == before, "a token of another history wrote something");
 }
@@ -313,7 +313,7 @@ fn the_intact_beginning_of_a_damaged_session_can_be_saved() {
     assert_eq!(told["salvage"]["eventsKept"], told["events"]);
     let mut client = elsewhere.client();
     let found = client.call("resume_session", json!({ "query": "teapot" }));
-    let next = &found.structured["nextCall"];
+    let next = &found.data["nextCall"];
     let at = client.call(next["tool"].as_str().unwrap(), next["arguments"].clone());
     assert_eq!(at.step(), "understand", "the first step again: what came after it was lost");
     advance(&mut client, &at, "once more");
@@ -366,7 +366,7 @@ fn a_refused_bundle_changes_nothing() {
 fn an_import_into_a_busy_store_is_refused_temporarily() {
     let (here, there) = (new_machine(), new_machine());
     let started = here.client().call("start_workflow", json!({ "workflowId": "wr.small_change" }));
-    let session = started.structured["run"]["sessionId"].as_str().unwrap();
+    let session = started.data["run"]["sessionId"].as_str().unwrap();
     let bundle = there.project().join("run.json");
     here.done(&["session", "export", session, "-o", bundle.to_str().unwrap()]);
     for name in ["import.lock", "store.lock"] {

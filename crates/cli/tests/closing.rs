@@ -28,7 +28,7 @@ fn close(home: &Home, run: &str) -> Value {
 
 fn warnings(reply: &ToolReply) -> Vec<(String, String)> {
     let of = |warning: &Value, member: &str| warning[member].as_str().unwrap().to_owned();
-    let warnings = reply.structured["warnings"].as_array().cloned().unwrap_or_default();
+    let warnings = reply.data["warnings"].as_array().cloned().unwrap_or_default();
     warnings.iter().map(|warning| (of(warning, "code"), of(warning, "message"))).collect()
 }
 
@@ -92,7 +92,7 @@ fn the_next_attempt_reopens_a_run_and_the_reply_says_so_once() {
     let run = first.label();
     close(&home, &run);
     let blocked = client.next(&first);
-    assert_eq!(blocked.structured["kind"], "blocked");
+    assert_eq!(blocked.data["kind"], "blocked");
     let told = warnings(&blocked);
     let expected = "A person had closed this run (the importer replaces it); this call reopened it.";
     assert_eq!(told, [("RUN_REOPENED".to_owned(), expected.to_owned())]);

@@ -43,7 +43,7 @@ fn notes(text: &str) -> Value {
 }
 
 fn label(reply: &ToolReply) -> String {
-    reply.structured["run"]["label"].as_str().unwrap().to_owned()
+    reply.data["run"]["label"].as_str().unwrap().to_owned()
 }
 
 fn compared(home: &Home, a: &str, b: &str) -> Value {
@@ -166,7 +166,7 @@ fn a_damaged_session_is_compared_up_to_the_damage() {
     let mut client = home.client();
     let (current, _) = forked(&mut client);
     client.close();
-    let session = current.structured["run"]["sessionId"].as_str().unwrap();
+    let session = current.data["run"]["sessionId"].as_str().unwrap();
     let folder = home.data().join(format!("sessions/{session}/events"));
     let mut segments: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     segments.sort();

@@ -20,7 +20,7 @@ fn home() -> (Home, String) {
         "steps": [{ "id": "a", "title": "A", "prompt": "Do a." }],
     }));
     let started = home.client().call("start_workflow", json!({ "workflowId": "team.change" }));
-    let label = started.structured["run"]["label"].as_str().unwrap().to_owned();
+    let label = started.data["run"]["label"].as_str().unwrap().to_owned();
     (home, label)
 }
 
@@ -48,6 +48,8 @@ fn names_are_offered_where_a_command_takes_them() {
     assert_eq!(offered(&home, &["workflow", "inspect", "team."]), ["team.change"]);
     assert_eq!(offered(&home, &["workflow", "preview", "team."]), ["team.change"]);
     assert_eq!(offered(&home, &["workflow", "copy", "team."]), ["team.change"]);
+    assert_eq!(offered(&home, &["trust", "team."]), ["team.change"]);
+    assert_eq!(offered(&home, &["trust", "team.other", "team."]), ["team.change"]);
     assert_eq!(offered(&home, &["workflow", "copy", "team.change", "team."]), Vec::<String>::new());
     assert_eq!(offered(&home, &["config", "get", "approvals.refuse"]), ["approvals.refuse_descendants"]);
     assert_eq!(offered(&home, &["explain", "TOKEN_BAD"]), ["TOKEN_BAD_SIGNATURE"]);

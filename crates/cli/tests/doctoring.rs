@@ -72,7 +72,7 @@ fn a_damaged_session_is_repaired_by_the_suggested_command() {
     let mut client = home.client();
     let started = client.call("start_workflow", json!({ "workflowId": "team.change" }));
     client.close();
-    let session = started.structured["run"]["sessionId"].as_str().unwrap();
+    let session = started.data["run"]["sessionId"].as_str().unwrap();
     let manifest = home.data().join("sessions").join(session).join("manifest.jsonl");
     std::fs::write(&manifest, "damaged\n").unwrap();
     let (_, fix) = only(&home);
@@ -129,7 +129,7 @@ fn started(home: &Home) -> String {
     let mut client = home.client();
     let first = client.call("start_workflow", json!({ "workflowId": "team.change" }));
     client.close();
-    first.structured["run"]["sessionId"].as_str().unwrap().to_owned()
+    first.data["run"]["sessionId"].as_str().unwrap().to_owned()
 }
 
 #[test]

@@ -87,7 +87,7 @@ fn an_advance_reports_a_changed_file_in_the_folder_of_the_sessions_start() {
     let arguments =
         json!({ "workflowId": "team.flow", "goal": "try it", "workspacePath": elsewhere.to_str().unwrap() });
     let started = client.call("start_workflow", arguments);
-    let mut ack = started.structured["nextCall"]["arguments"].clone();
+    let mut ack = started.data["nextCall"]["arguments"].clone();
     ack["output"] = json!({ "notesMarkdown": "Did the first part of it." });
     home.write(&file, &flow("Do it differently."));
     // The call names no folder, and the server is elsewhere.

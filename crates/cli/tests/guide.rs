@@ -106,20 +106,20 @@ impl Machine {
         let mut client = machine.home.client();
         let goal = json!({ "workflowId": "wr.small_change", "goal": "rename the timeout setting" });
         let first = client.call("start_workflow", goal);
-        client.call("continue_workflow", with_own_words(&first.structured["nextCall"]["arguments"]));
+        client.call("continue_workflow", with_own_words(&first.data["nextCall"]["arguments"]));
         let gate = client.call(
             "start_workflow",
             json!({ "workflowId": "team.release", "workspacePath": machine.home.project() }),
         );
-        let mut submitted = with_own_words(&gate.structured["nextCall"]["arguments"]);
+        let mut submitted = with_own_words(&gate.data["nextCall"]["arguments"]);
         // The user has not answered yet: a page shows how.
         submitted.as_object_mut().unwrap().remove("context");
         client.call("continue_workflow", submitted);
         client.close();
         let label = |reply: &serde_json::Value| reply["run"]["label"].as_str().unwrap().to_owned();
-        machine.open = label(&first.structured);
-        machine.waiting = label(&gate.structured);
-        machine.session = first.structured["run"]["sessionId"].as_str().unwrap().to_owned();
+        machine.open = label(&first.data);
+        machine.waiting = label(&gate.data);
+        machine.session = first.data["run"]["sessionId"].as_str().unwrap().to_owned();
         machine
     }
 

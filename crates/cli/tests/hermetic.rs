@@ -35,7 +35,7 @@ fn seen(home: &Home) -> Vec<&'static str> {
         home.done(&["config", "get", "retention.ttl_days"]).out,
         home.typed(&["config", "get", "retention.ttl_days"], "").out,
         client.call("list_workflows", json!({})).raw,
-        started.structured["preferences"]["autonomy"].to_string(),
+        started.data["preferences"]["autonomy"].to_string(),
     ];
     let marks = ["planted.variable", "planted.home", "planted.project", "7\n", "7\r\n", "full_auto"];
     marks.into_iter().filter(|mark| texts.iter().any(|text| text.contains(mark))).collect()

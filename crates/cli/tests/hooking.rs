@@ -53,7 +53,7 @@ fn claude(home: &Home, event: &str, chat: &str, more: Value) -> Value {
 /// The host reports the answer of one of our tools.
 fn returned(home: &Home, chat: &str, tool: &str, reply: &ToolReply) {
     let name = format!("mcp__workrail__{tool}");
-    let response = json!([{ "type": "text", "text": reply.structured["text"] }]);
+    let response = json!([{ "type": "text", "text": reply.data["text"] }]);
     let said = claude(home, "PostToolUse", chat, json!({ "tool_name": name, "tool_response": response }));
     assert_eq!(said, json!({}));
 }
@@ -92,13 +92,13 @@ fn a_turn_is_held_once_per_position_and_never_for_the_user() {
     assert_eq!(stop(&home, "another chat", false), json!({}), "a chat without a run is free");
 
     // A refused attempt moves the run: the step holds a second time, but not a third.
-    let mut without_notes = first.structured["nextCall"]["arguments"].clone();
+    let mut without_notes = first.data["nextCall"]["arguments"].clone();
     without_notes.as_object_mut().unwrap().remove("output");
     let blocked = client.call("continue_workflow", without_notes);
-    assert_eq!(blocked.structured["kind"], "blocked");
+    assert_eq!(blocked.data["kind"], "blocked");
     assert_eq!(stop(&home, "chat", true)["decision"], "block");
     let again = client.call("continue_workflow", json!({ "ackToken": blocked.string("ackToken") }));
-    assert_eq!(again.structured["kind"], "blocked");
+    assert_eq!(again.data["kind"], "blocked");
     assert_eq!(stop(&home, "chat", true), json!({}));
 
     // The second step asks the user, who can only answer once the turn ends.
@@ -116,7 +116,7 @@ fn running_tasks_and_complete_runs_hold_nothing() {
     assert_eq!(claude(&home, "Stop", "chat", task), json!({}));
     let second = client.next(&first);
     let done = client.next(&second);
-    assert_eq!(done.structured["isComplete"], true);
+    assert_eq!(done.data["isComplete"], true);
     returned(&home, "chat", "continue_workflow", &done);
     assert_eq!(stop(&home, "chat", false), json!({}));
 }
@@ -147,7 +147,7 @@ fn a_subagent_has_its_own_run() {
     let (mut client, first) = started(&home, "chat");
     let inner = client
         .call("start_workflow", json!({ "workflowId": "team.rails", "parent": first.string("stateToken") }));
-    let response = json!([{ "type": "text", "text": inner.structured["text"] }]);
+    let response = json!([{ "type": "text", "text": inner.data["text"] }]);
     let result =
         json!({ "agent_id": "a1", "tool_name": "mcp__workrail__start_workflow", "tool_response": response });
     claude(&home, "PostToolUse", "chat", result);
@@ -254,7 +254,7 @@ fn nothing_blocks_a_host() {
 fn a_held_lock_does_not_delay_a_hook() {
     let home = home();
     let (_client, first) = started(&home, "chat");
-    let session = first.structured["run"]["sessionId"].as_str().unwrap();
+    let session = first.data["run"]["sessionId"].as_str().unwrap();
     let lock = fs::File::open(home.data().join("sessions").join(session).join(".lock")).unwrap();
     lock.lock().unwrap();
     assert_eq!(stop(&home, "chat", false)["decision"], "block");

@@ -37,9 +37,9 @@ fn bundle() -> Value {
     let output = json!({ "notesMarkdown": "Did the work." });
     let call = json!({ "ackToken": first.string("ackToken"), "output": output });
     let second = client.call("continue_workflow", call);
-    assert_eq!(second.structured["run"]["stepId"], "read", "{}", second.text);
+    assert_eq!(second.data["run"]["stepId"], "read", "{}", second.text);
     client.close();
-    let session = second.structured["run"]["sessionId"].as_str().unwrap();
+    let session = second.data["run"]["sessionId"].as_str().unwrap();
     home.done(&["session", "export", session, "-o", "-"]).json()
 }
 

@@ -45,7 +45,7 @@ struct Walk {
 }
 
 fn session(reply: &ToolReply) -> String {
-    reply.structured["run"]["sessionId"].as_str().unwrap().to_owned()
+    reply.data["run"]["sessionId"].as_str().unwrap().to_owned()
 }
 
 /// Works until enough servers were killed.
@@ -58,7 +58,7 @@ fn walk(home: &Home, agent: u64, kills: usize) -> Walk {
             .call("start_workflow", json!({ "workflowId": "team.long", "goal": format!("agent {agent}") }));
         assert!(!at.is_error, "{}", at.text);
         let mut steps = 0;
-        while at.structured["isComplete"] != true && done.kills < kills {
+        while at.data["isComplete"] != true && done.kills < kills {
             let notes = format!("agent {agent} did step {steps}");
             let call = json!({ "ackToken": at.string("ackToken"), "output": { "notesMarkdown": notes } });
             if numbers.below(28) == 0 {

@@ -28,7 +28,7 @@ fn repository(home: &Home, name: &str) -> PathBuf {
 fn start(client: &mut McpClient, goal: &str, folder: &Path) {
     let arguments = json!({ "workflowId": "wr.small_change", "goal": goal, "workspacePath": folder });
     let started = client.call("start_workflow", arguments);
-    assert_eq!(started.structured["kind"], "ok", "{}", started.text);
+    assert_eq!(started.data["kind"], "ok", "{}", started.text);
 }
 
 #[test]
@@ -36,9 +36,9 @@ fn only_the_runs_of_the_folders_repository_are_listed() {
     let home = Home::new(PROGRAM);
     let (kettle, teapot) = (repository(&home, "kettle"), repository(&home, "teapot"));
     let mut client = home.client();
-    start(&mut client, "mend the kettle", &kettle);
-    start(&mut client, "mend the teapot", &teapot);
-    start(&mut client, "mend the lid of the kettle", &kettle.join("src"));
+    start(&mut client, "repair the kettle", &kettle);
+    start(&mut client, "repair the teapot", &teapot);
+    start(&mut client, "repair the lid of the kettle", &kettle.join("src"));
     client.close();
     let goals = |arguments: &[&str], folder: &Path| -> Vec<String> {
         let mut command = home.command(&[&["session", "list", "--json"], arguments].concat());
@@ -54,11 +54,11 @@ fn only_the_runs_of_the_folders_repository_are_listed() {
         goals.sort();
         goals
     };
-    let of_kettle = ["mend the kettle", "mend the lid of the kettle"];
+    let of_kettle = ["repair the kettle", "repair the lid of the kettle"];
     assert_eq!(goals(&["--workspace", kettle.to_str().unwrap()], &teapot), of_kettle);
     assert_eq!(goals(&["--workspace"], &kettle), of_kettle, "the folder at hand");
     assert_eq!(goals(&["--workspace", "src"], &kettle), of_kettle, "a folder inside");
-    assert_eq!(goals(&["--workspace", "."], &teapot), ["mend the teapot"]);
+    assert_eq!(goals(&["--workspace", "."], &teapot), ["repair the teapot"]);
     assert_eq!(goals(&[], &teapot).len(), 3, "without the filter all of them");
     let outside = home.run(&["session", "list", "--workspace"]);
     assert_eq!(outside.code, 2, "the project is no repository: {outside:?}");
@@ -92,7 +92,7 @@ fn rows(list: &Value) -> &Vec<Value> {
 fn many_runs() -> Home {
     let home = Home::new(PROGRAM);
     let mut client = home.client();
-    start(&mut client, "mend kettle oooo", &home.project());
+    start(&mut client, "repair kettle oooo", &home.project());
     SessionTemplate::of(&home.data()).multiply(&home.data(), 519, "oooo");
     client.call("resume_session", json!({}));
     client.close();

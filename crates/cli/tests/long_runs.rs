@@ -35,9 +35,9 @@ fn figure_a_run_of_100_000_steps() {
     let mut client = home.client();
     let mut at = client.call("start_workflow", json!({ "workflowId": "team.nested" }));
     let mut steps = 0;
-    while at.structured["isComplete"] != true {
+    while at.data["isComplete"] != true {
         assert!(!at.is_error, "step {steps}: {}", at.text);
-        assert_eq!(at.structured["run"]["stepNumber"], steps + 1);
+        assert_eq!(at.data["run"]["stepNumber"], steps + 1);
         let call =
             json!({ "ackToken": at.string("ackToken"), "output": { "notesMarkdown": "Did the work." } });
         at = client.call("continue_workflow", call);
@@ -50,7 +50,7 @@ fn figure_a_run_of_100_000_steps() {
     }
     assert_eq!(steps, expected);
     client.close();
-    let session = at.structured["run"]["sessionId"].as_str().unwrap();
+    let session = at.data["run"]["sessionId"].as_str().unwrap();
     let size = |path: &Path| fs::metadata(path).unwrap().len();
     let snapshots = fs::read_dir(home.data().join("snapshots")).unwrap();
     let largest = snapshots.map(|entry| size(&entry.unwrap().path())).max().unwrap();

@@ -26,7 +26,7 @@ fn start(client: &mut McpClient) -> ToolReply {
 }
 
 fn label(reply: &ToolReply) -> String {
-    reply.structured["run"]["label"].as_str().unwrap().to_owned()
+    reply.data["run"]["label"].as_str().unwrap().to_owned()
 }
 
 /// The run that a command showed.
@@ -114,7 +114,7 @@ fn a_name_possibly_in_a_damaged_session_says_so() {
     let started =
         client.call("start_workflow", json!({ "workflowId": "wr.small_change", "goal": "be damaged" }));
     client.close();
-    let session = started.structured["run"]["sessionId"].as_str().unwrap().to_owned();
+    let session = started.data["run"]["sessionId"].as_str().unwrap().to_owned();
     let unknown = home.run(&["show", "amber-nobody"]);
     std::fs::write(home.data().join("sessions").join(session).join("manifest.jsonl"), "damaged\n").unwrap();
     let damaged = home.run(&["show", &started.label()]);

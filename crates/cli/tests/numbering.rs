@@ -41,14 +41,14 @@ fn home() -> Home {
 
 fn completed(client: &mut McpClient, reply: &ToolReply, notes: &str) -> ToolReply {
     let arguments = json!({
-        "ackToken": reply.structured["ackToken"], "output": { "notesMarkdown": notes }, "context": { "size": "small" },
+        "ackToken": reply.data["ackToken"], "output": { "notesMarkdown": notes }, "context": { "size": "small" },
     });
     client.call("continue_workflow", arguments)
 }
 
 /// The number of the pending step in a reply, in its data and in its first line.
 fn replied(reply: &ToolReply) -> String {
-    let number = reply.structured["run"]["stepNumber"].to_string();
+    let number = reply.data["run"]["stepNumber"].to_string();
     let first = reply.text.lines().next().unwrap();
     assert!(
         first.contains(&format!(" · step {number} ")) || first.contains(&format!(" · step {number}:")),
@@ -62,14 +62,13 @@ fn walked(client: &mut McpClient) -> (ToolReply, Vec<String>) {
     let first = client.call("start_workflow", json!({ "workflowId": "team.walk", "goal": "walk" }));
     let second = completed(client, &first, "began");
     let third = completed(client, &second, "went round once");
-    let refused = client.call("continue_workflow", json!({ "ackToken": third.structured["ackToken"] }));
-    assert_eq!(refused.structured["kind"], "blocked", "{}", refused.text);
-    let look =
-        json!({ "run": first.structured["run"]["label"], "stateToken": second.structured["stateToken"] });
+    let refused = client.call("continue_workflow", json!({ "ackToken": third.data["ackToken"] }));
+    assert_eq!(refused.data["kind"], "blocked", "{}", refused.text);
+    let look = json!({ "run": first.data["run"]["label"], "stateToken": second.data["stateToken"] });
     let again = client.call("continue_workflow", look);
     let other = completed(client, &again, "went round in another way");
-    let refused_again = client.call("continue_workflow", json!({ "ackToken": other.structured["ackToken"] }));
-    assert_eq!(refused_again.structured["kind"], "blocked", "{}", refused_again.text);
+    let refused_again = client.call("continue_workflow", json!({ "ackToken": other.data["ackToken"] }));
+    assert_eq!(refused_again.data["kind"], "blocked", "{}", refused_again.text);
     let last = completed(client, &refused_again, "went round twice");
     let told = [&first, &second, &third, &refused, &again, &other, &refused_again, &last];
     let numbers = told.map(replied).to_vec();
@@ -174,7 +173,7 @@ fn a_step_has_the_same_number_everywhere() {
     let mut client = home.client();
     let (last, replies) = walked(&mut client);
     assert_eq!(replies, ["1", "2", "3", "3", "2", "3", "3", "4"]);
-    let run = &last.structured["run"];
+    let run = &last.data["run"];
     let [label, run_id, session] = ["label", "runId", "sessionId"].map(|name| run[name].as_str().unwrap());
 
     let json = home.done(&["show", label, "--json"]).json();

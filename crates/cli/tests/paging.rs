@@ -18,7 +18,7 @@ fn home() -> (Home, String) {
         "steps": [{ "id": "a", "title": "A", "prompt": "Do a." }],
     }));
     let started = home.client().call("start_workflow", json!({ "workflowId": "team.change" }));
-    let label = started.structured["run"]["label"].as_str().unwrap().to_owned();
+    let label = started.data["run"]["label"].as_str().unwrap().to_owned();
     (home, label)
 }
 

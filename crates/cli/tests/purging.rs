@@ -49,7 +49,7 @@ fn leaking(client: &mut McpClient) -> ToolReply {
 }
 
 fn label(reply: &ToolReply) -> String {
-    reply.structured["run"]["label"].as_str().unwrap().to_owned()
+    reply.data["run"]["label"].as_str().unwrap().to_owned()
 }
 
 /// The files beneath a folder that contain the secret, plain or inside JSON.
@@ -101,7 +101,7 @@ fn afterwards_no_file_contains_the_text_and_the_run_continues() {
     home.done(&["store", "verify"]);
     let mut client = home.client();
     let resumed = client.call("resume_session", json!({ "run": new }));
-    assert_eq!(resumed.structured["candidates"][0]["stepId"], "b", "{}", resumed.text);
+    assert_eq!(resumed.data["candidates"][0]["stepId"], "b", "{}", resumed.text);
 }
 
 /// Broke: the digest that a checkpoint keeps of what was sent could not be removed, so the purge failed.
@@ -129,12 +129,12 @@ fn a_session_with_checkpoints_is_purged_and_continues() {
     // The copy can be saved and completed.
     let mut client = home.client();
     let resumed = client.call("resume_session", json!({ "run": new }));
-    let call = &resumed.structured["candidates"][0]["nextCall"];
+    let call = &resumed.data["candidates"][0]["nextCall"];
     let shown = client.call(call["tool"].as_str().unwrap(), call["arguments"].clone());
     let saved = client.call("checkpoint_workflow", save(&shown, "and further"));
     assert!(!saved.is_error, "{}", saved.text);
     let last = client.next(&shown);
-    assert_eq!(last.structured["isComplete"], true, "{}", last.text);
+    assert_eq!(last.data["isComplete"], true, "{}", last.text);
 }
 
 /// The copy has other ids than those that a key leads to, so its record of the key would answer nothing.
@@ -177,7 +177,7 @@ fn the_recorded_output_of_a_check_is_purged_and_can_be_imported_again() {
     let first =
         client.call("start_workflow", json!({ "workflowId": "team.checked", "workspacePath": project }));
     let refused = client.next(&first);
-    assert_eq!(refused.structured["blockers"][0]["code"], "CHECK_FAILED", "{}", refused.text);
+    assert_eq!(refused.data["blockers"][0]["code"], "CHECK_FAILED", "{}", refused.text);
     client.close();
     assert_ne!(holding(&home.data()), Vec::<PathBuf>::new(), "the output was recorded");
 
@@ -256,6 +256,23 @@ fn a_damaged_session_is_not_replaced_by_a_copy_of_its_beginning() {
     assert_eq!(holding(&home.data()), before, "nothing was changed");
 }
 
+/// Broke: the useless copy stayed.
+#[test]
+fn a_session_whose_mark_cannot_be_removed_is_not_replaced() {
+    let home = home();
+    let mut client = home.client();
+    let run = label(&leaking(&mut client));
+    client.close();
+    let sessions = || home.done(&["session", "list", "--json"]).json()["runs"].clone();
+    let before = sessions();
+    let session = before[0]["sessionId"].as_str().unwrap().to_owned();
+    std::fs::create_dir(home.data().join("sessions").join(&session).join("keep")).unwrap();
+    let marked = sessions();
+    let refused = home.run(&["session", "purge", &run, "--text", SECRET, "--yes", "--json"]);
+    assert_eq!(refused.code, 1, "{refused:?}");
+    assert_eq!(sessions(), marked);
+}
+
 #[test]
 fn a_session_written_to_meanwhile_is_not_replaced() {
     let home = home();
@@ -275,7 +292,7 @@ fn a_session_written_to_meanwhile_is_not_replaced() {
     let arguments =
         json!({ "ackToken": second.string("ackToken"), "output": { "notesMarkdown": "finished b" } });
     let last = client.call("continue_workflow", arguments);
-    assert_eq!(last.structured["isComplete"], true, "{}", last.text);
+    assert_eq!(last.data["isComplete"], true, "{}", last.text);
     client.until_indexed();
     writeln!(keyboard, "{run}").unwrap();
     let mut rest = String::new();
@@ -312,7 +329,7 @@ fn a_text_in_a_branch_name_or_a_path_is_removed() {
     let started = client
         .call("start_workflow", json!({ "workflowId": "team.hidden", "workspacePath": home.project() }));
     let run = label(&started);
-    let session = started.structured["run"]["sessionId"].as_str().unwrap().to_owned();
+    let session = started.data["run"]["sessionId"].as_str().unwrap().to_owned();
     client.close();
     let files = |folder: &Path| -> Vec<String> {
         let mut command = Command::new("grep");
@@ -329,7 +346,7 @@ fn a_text_in_a_branch_name_or_a_path_is_removed() {
     home.done(&["store", "verify"]);
     let new = done.json()["runs"][0].as_str().unwrap().to_owned();
     assert_eq!(
-        home.client().call("resume_session", json!({ "run": new })).structured["candidates"][0]["stepId"],
+        home.client().call("resume_session", json!({ "run": new })).data["candidates"][0]["stepId"],
         "a"
     );
 }

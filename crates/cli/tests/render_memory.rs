@@ -95,12 +95,12 @@ fn figure_memory_of_hostile_renders() {
     }
     names_the_variable(&home, &advance(&mut client, &first, json!({ "b": large() })), "show");
     let shown = advance(&mut client, &first, json!({ "b": "small" }));
-    assert_eq!(shown.structured["run"]["stepId"], "show", "{}", shown.text);
+    assert_eq!(shown.data["run"]["stepId"], "show", "{}", shown.text);
     let while_refusing = peak_bytes(&client) - idle;
     client.close();
 
     // A recorded value that makes the answer too long: it is shortened, and the run can be completed.
-    let session = shown.structured["run"]["sessionId"].as_str().unwrap();
+    let session = shown.data["run"]["sessionId"].as_str().unwrap();
     let bundle = enlarged(&home, session);
     let other = hostile_home();
     other.done(&["session", "import", &bundle]);
@@ -108,15 +108,15 @@ fn figure_memory_of_hostile_renders() {
     start(&mut client, "team.late", json!({}));
     let idle = peak_bytes(&client);
     let found = client.call("resume_session", json!({ "sessionId": session }));
-    let next = &found.structured["nextCall"];
+    let next = &found.data["nextCall"];
     let looked = client.call(next["tool"].as_str().unwrap(), next["arguments"].clone());
     assert!(!looked.is_error && looked.text.contains("NOTE: "), "{:.500}", looked.text);
     assert!(looked.text.contains("`context.b`"), "{:.500}", looked.text);
     let blocked = client.call("continue_workflow", json!({ "ackToken": looked.string("ackToken") }));
-    assert_eq!(blocked.structured["blockers"][0]["code"], "MISSING_REQUIRED_NOTES", "{:.500}", blocked.text);
+    assert_eq!(blocked.data["blockers"][0]["code"], "MISSING_REQUIRED_NOTES", "{:.500}", blocked.text);
     let last = advance(&mut client, &blocked, json!({ "b": null }));
-    assert_eq!(last.structured["run"]["stepId"], "end", "{:.500}", last.text);
-    assert_eq!(advance(&mut client, &last, json!({})).structured["isComplete"], true);
+    assert_eq!(last.data["run"]["stepId"], "end", "{:.500}", last.text);
+    assert_eq!(advance(&mut client, &last, json!({})).data["isComplete"], true);
     let while_looking = peak_bytes(&client) - idle;
     client.close();
     for command in [&["report", session, "-o", "r.md"][..], &["session", "list"], &["store", "verify"]] {

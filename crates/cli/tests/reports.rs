@@ -70,7 +70,7 @@ fn body_of(html: &str) -> String {
 }
 
 fn named(reply: &ToolReply) -> (String, String) {
-    let run = &reply.structured["run"];
+    let run = &reply.data["run"];
     (run["label"].as_str().unwrap().to_owned(), run["sessionId"].as_str().unwrap().to_owned())
 }
 

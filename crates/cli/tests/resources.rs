@@ -31,7 +31,7 @@ fn run(client: &mut McpClient) -> String {
     let next =
         client.call("continue_workflow", json!({ "ackToken": started.string("ackToken"), "output": output }));
     assert!(!next.is_error, "{}", next.text);
-    next.structured["run"]["label"].as_str().unwrap().to_owned()
+    next.data["run"]["label"].as_str().unwrap().to_owned()
 }
 
 fn read(client: &mut McpClient, uri: &str) -> Value {

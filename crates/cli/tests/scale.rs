@@ -60,11 +60,11 @@ fn answers(home: &Home, label: &str) -> Vec<(i32, String)> {
 }
 
 fn session(reply: &ToolReply) -> String {
-    reply.structured["run"]["sessionId"].as_str().unwrap().to_owned()
+    reply.data["run"]["sessionId"].as_str().unwrap().to_owned()
 }
 
 fn label(reply: &ToolReply) -> String {
-    reply.structured["run"]["label"].as_str().unwrap().to_owned()
+    reply.data["run"]["label"].as_str().unwrap().to_owned()
 }
 
 /// The server does it between calls, without a search or its end to make it.
@@ -197,7 +197,7 @@ fn a_long_session_is_the_same_with_and_without_its_caches() {
     let look = || {
         let mut client = home.client();
         let state = json!({ "stateToken": reply.string("stateToken") });
-        let mut looked = client.call("continue_workflow", state).structured;
+        let mut looked = client.call("continue_workflow", state).data;
         client.close();
         // Every look at a step mints a fresh ack.
         for fresh in ["ackToken", "nextCall", "text", "checkpointToken"] {

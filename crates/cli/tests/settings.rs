@@ -172,10 +172,7 @@ fn a_running_server_is_listed_with_the_settings_that_need_a_restart() {
         differences.iter().map(|difference| (&difference["key"], &difference["restart"])).collect();
     assert_eq!(
         found,
-        [
-            (&json!("retention.ttl_days"), &Value::Null),
-            (&json!("tools.start_session"), &json!("feature_flags")),
-        ]
+        [(&json!("retention.ttl_days"), &Value::Null), (&json!("tools.start_session"), &json!("tool_set")),]
     );
     finding(&home, "servers", "warning");
     client.close();
@@ -197,7 +194,7 @@ fn a_killed_server_is_not_mistaken_for_a_running_one_and_its_calls_are_in_the_lo
     let text = fs::read_to_string(&logs[0]).unwrap();
     let calls: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(calls[0]["tool"], "start_workflow");
-    assert_eq!((&calls[0]["outcome"], &calls[0]["run"]), (&json!("ok"), &first.structured["run"]["label"]));
+    assert_eq!((&calls[0]["outcome"], &calls[0]["run"]), (&json!("ok"), &first.data["run"]["label"]));
     assert_eq!(calls[1]["outcome"], "TOKEN_INVALID_FORMAT");
     assert!(!text.contains("nonsense"), "nothing of what was said is kept");
     let next = home.client();
@@ -212,7 +209,7 @@ fn preferences_for_new_runs_take_effect_without_a_restart() {
     let mut client = home.client();
     let mode = |client: &mut McpClient| {
         let started = client.call("start_workflow", json!({ "workflowId": "wr.small_change" }));
-        started.structured["preferences"].clone()
+        started.data["preferences"].clone()
     };
     assert_eq!(mode(&mut client)["autonomy"], "guided");
     let raise = ["session", "prefs", "set", "full_auto_never_stop", "risk_policy=balanced"];
@@ -248,7 +245,7 @@ fn preferences_of_a_session_are_pending_until_a_step_is_completed() {
     let home = home();
     let mut client = home.client();
     let first = client.call("start_workflow", json!({ "workflowId": "wr.small_change" }));
-    let session = first.structured["run"]["sessionId"].as_str().unwrap();
+    let session = first.data["run"]["sessionId"].as_str().unwrap();
     let set = home.run(&[
         "session",
         "prefs",
@@ -259,12 +256,12 @@ fn preferences_of_a_session_are_pending_until_a_step_is_completed() {
         "--json",
     ]);
     assert_eq!(set.json()["runs"][0]["pending"]["riskPolicy"], "aggressive");
-    let label = first.structured["run"]["label"].as_str().unwrap();
+    let label = first.data["run"]["label"].as_str().unwrap();
     let shown = home.done(&["session", "prefs", "show", "--session", label, "--json"]).json();
     assert_eq!(shown["runs"][0]["pending"]["riskPolicy"], "aggressive", "{shown}");
-    let call = with_own_words(&first.structured["nextCall"]["arguments"]);
+    let call = with_own_words(&first.data["nextCall"]["arguments"]);
     let second = client.call("continue_workflow", call);
-    assert_eq!(second.structured["preferences"]["riskPolicy"], "aggressive");
+    assert_eq!(second.data["preferences"]["riskPolicy"], "aggressive");
     let after = home.run(&["session", "prefs", "show", "--session", label, "--json"]).json();
     assert_eq!(after["runs"][0]["applied"]["riskPolicy"], "aggressive");
     assert!(after["runs"][0].get("pending").is_none());
@@ -280,7 +277,7 @@ fn doctor_finds_problems_and_says_how_to_fix_them() {
     let mut client = home.client();
     let started = client.call("start_workflow", json!({ "workflowId": "wr.small_change" }));
     client.close();
-    let session = started.structured["run"]["sessionId"].as_str().unwrap().to_owned();
+    let session = started.data["run"]["sessionId"].as_str().unwrap().to_owned();
     assert_eq!(home.run(&["doctor"]).code, 0, "the session is healthy");
     fs::write(home.data().join(format!("sessions/{session}/manifest.jsonl")), "{}\n").unwrap();
     let misspelt = home.with("WORKRAIL_DATADIR", "/x");

@@ -208,7 +208,7 @@ fn folders_and_plugins_are_registered_and_a_running_server_is_named() {
     let added = home.done(&["workflow", "sources", "add", "plugin", &text(&home, "plug"), "--json"]).json();
     assert_eq!(added["serversToRestart"].as_array().unwrap().len(), 1);
     assert_eq!(listed_ids(&home), ["acme.p", "user.f"]);
-    let listed = |client: &mut McpClient| ids(&client.call("list_workflows", json!({})).structured);
+    let listed = |client: &mut McpClient| ids(&client.call("list_workflows", json!({})).data);
     assert_eq!(listed(&mut server), <[&str; 0]>::default(), "a new source waits for a restart");
     drop(server);
     assert_eq!(listed(&mut home.client()), ["acme.p", "user.f"]);
@@ -335,7 +335,7 @@ fn until(server: &mut McpClient, what: &str, wanted: &[&str]) {
     let deadline = Instant::now() + Duration::from_secs(60);
     loop {
         let listed = server.call("list_workflows", json!({}));
-        let workflows = listed.structured["workflows"].as_array().unwrap().iter();
+        let workflows = listed.data["workflows"].as_array().unwrap().iter();
         let own = workflows.filter(|workflow| !workflow["workflowId"].as_str().unwrap().starts_with("wr."));
         let mut names: Vec<&str> = own.map(|own| own["name"].as_str().unwrap()).collect();
         names.sort_unstable();
@@ -357,7 +357,7 @@ fn a_running_server_notices_edits_additions_renames_removals_and_fetches() {
     let mut server = home.client();
     until(&mut server, "both", &["First", "Git one"]);
     let started = server.call("start_workflow", json!({ "workflowId": "team.g" }));
-    let token = started.structured["stateToken"].as_str().unwrap().to_owned();
+    let token = started.data["stateToken"].as_str().unwrap().to_owned();
     write(&home, "project/workflows/a.json", &workflow("project.a", "Second"));
     until(&mut server, "an edit", &["Git one", "Second"]);
     write(&home, "project/workflows/deep/b.json", &workflow("project.b", "Added"));
@@ -382,7 +382,7 @@ fn a_running_server_notices_edits_additions_renames_removals_and_fetches() {
     until(&mut server, "a fetch", &["Added", "Git two"]);
     // The run keeps its version, and its replies say that the source has changed.
     let again = server.call("continue_workflow", json!({ "stateToken": token }));
-    let codes: Vec<&str> = again.structured["warnings"]
+    let codes: Vec<&str> = again.data["warnings"]
         .as_array()
         .into_iter()
         .flatten()
@@ -424,7 +424,7 @@ fn too_many_open_files_never_make_a_workflow_unknown() {
         limit_open_files(&server, limit);
         let refused = server.call("start_workflow", start.clone());
         assert_eq!(refused.code(), "STORE_BUSY", "{limit}: {}", refused.text);
-        assert!(refused.structured["retry"]["afterMs"].is_u64(), "{}", refused.structured);
+        assert!(refused.data["retry"]["afterMs"].is_u64(), "{}", refused.data);
     }
     limit_open_files(&server, "3");
     let refused = server.call("list_workflows", json!({}));
@@ -457,15 +457,10 @@ fn an_unreadable_project_folder_is_disclosed_when_another_file_has_the_id() {
         let listed = server.call("list_workflows", json!({}));
         assert_text(&home, name, &listed.text);
         let started = server.call("start_workflow", json!({ "workflowId": "team.flow" }));
-        assert_eq!(started.structured["warnings"][0]["code"], "SOURCE_UNREADABLE", "{}", started.structured);
+        assert_eq!(started.data["warnings"][0]["code"], "SOURCE_UNREADABLE", "{}", started.data);
         // A bundled workflow cannot be replaced, so there is nothing to warn about.
         let started = server.call("start_workflow", json!({ "workflowId": "wr.small_change" }));
-        assert_eq!(
-            started.structured["warnings"].as_array().map(Vec::len).unwrap_or(0),
-            0,
-            "{}",
-            started.text
-        );
+        assert_eq!(started.data["warnings"].as_array().map(Vec::len).unwrap_or(0), 0, "{}", started.text);
 
         fs::set_permissions(&path, open).unwrap();
         let started = server.call("start_workflow", json!({ "workflowId": "team.flow" }));

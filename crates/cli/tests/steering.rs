@@ -31,7 +31,7 @@ fn an_approval_needs_a_terminal_and_the_typed_label() {
     let first = start(&mut client);
     let label = first.label();
     let blocked = client.next(&first);
-    assert_eq!(blocked.structured["kind"], "blocked");
+    assert_eq!(blocked.data["kind"], "blocked");
 
     assert_eq!(home.run(&["approve", &label]).code, 2, "an approval needs a terminal");
     assert!(
@@ -39,11 +39,11 @@ fn an_approval_needs_a_terminal_and_the_typed_label() {
         "another word than the label approves nothing"
     );
     let still = client.next(&blocked);
-    assert_eq!(still.structured["kind"], "blocked");
+    assert_eq!(still.data["kind"], "blocked");
 
     assert_eq!(home.typed(&["reject", &label, "--reason", "It lacks a test."], &label).code, 0);
     let rejected = client.next(&still);
-    assert_eq!(rejected.structured["blockers"][0]["code"], "USER_ONLY_DEPENDENCY", "{}", rejected.structured);
+    assert_eq!(rejected.data["blockers"][0]["code"], "USER_ONLY_DEPENDENCY", "{}", rejected.data);
     assert!(home.typed(&["approve", &label], &label).code == 0);
     let seen = look(&mut client, &rejected);
     assert_eq!(client.call("continue_workflow", seen["nextCall"]["arguments"].clone()).step(), "b", "{seen}");
@@ -51,7 +51,7 @@ fn an_approval_needs_a_terminal_and_the_typed_label() {
 }
 
 fn look(client: &mut McpClient, at: &ToolReply) -> Value {
-    client.call("continue_workflow", json!({ "stateToken": at.string("stateToken") })).structured
+    client.call("continue_workflow", json!({ "stateToken": at.string("stateToken") })).data
 }
 
 /// G63: an agent that looks again, perhaps in a new chat, learns of the decision instead of waiting for it.
@@ -115,7 +115,7 @@ fn an_answer_without_a_value_is_asked_for() {
     let notes =
         json!({ "ackToken": first.string("ackToken"), "output": { "notesMarkdown": "Two could be meant." } });
     let blocked = client.call("continue_workflow", notes);
-    assert_eq!(blocked.structured["kind"], "blocked", "{}", blocked.text);
+    assert_eq!(blocked.data["kind"], "blocked", "{}", blocked.text);
     let piped = home.run(&["answer", &label]);
     assert_eq!(piped.code, 2, "nobody can be asked: {piped:?}");
     assert!(piped.err.contains(&label), "{piped:?}");
@@ -158,10 +158,10 @@ fn a_mode_chosen_later_is_pending_and_then_applied() {
     // Changes that do not raise autonomy need no terminal.
     home.done(&["session", "prefs", "set", "risk_policy=balanced", "--run", &run]);
     let looked = client.call("continue_workflow", json!({ "stateToken": first.string("stateToken") }));
-    assert_eq!(looked.structured["warnings"][0]["code"], "PREFERENCES_PENDING");
+    assert_eq!(looked.data["warnings"][0]["code"], "PREFERENCES_PENDING");
     let second = client.next(&first);
     assert_eq!(second.step(), "b");
-    assert_eq!(second.structured["preferences"]["autonomy"], "full_auto_never_stop");
+    assert_eq!(second.data["preferences"]["autonomy"], "full_auto_never_stop");
     let changes = home.events(&run, "preferences_changed");
     assert!(changes.iter().any(|change| change["data"]["source"] == "command_line"), "{changes:?}");
 }
@@ -252,7 +252,7 @@ fn a_setting_refuses_approvals_below_the_program_that_runs_a_server() {
     assert_ne!(with_setting(&["approve", &run], &run), 0);
     assert_ne!(with_setting(&["session", "prefs", "set", "full_auto_never_stop", "--run", &run], &run), 0);
     let still = client.next(&blocked);
-    assert_eq!(still.structured["kind"], "blocked", "{}", still.text);
+    assert_eq!(still.data["kind"], "blocked", "{}", still.text);
     client.close();
     assert_eq!(with_setting(&["approve", &run], &run), 0, "a terminal of one's own is not refused");
 }
@@ -286,7 +286,7 @@ fn an_approval_in_a_busy_session_is_refused_temporarily() {
     let first = start(&mut client);
     let run = first.label();
     client.next(&first);
-    let session = first.structured["run"]["sessionId"].as_str().unwrap();
+    let session = first.data["run"]["sessionId"].as_str().unwrap();
     let lock = std::fs::File::open(home.data().join(format!("sessions/{session}/.lock"))).unwrap();
     lock.lock().unwrap();
     let refused = home.typed_with_output_in_file(&["approve", &run, "--json"], &run);
@@ -320,7 +320,7 @@ fn the_environment_sets_mode_tokens_and_tools() {
     let mut long = free.with("WORKRAIL_TOKEN_ENCODING", "v1").client();
     let first = start(&mut long);
     assert!(first.string("ackToken").starts_with("ack.v1."));
-    assert_eq!(first.structured["preferences"]["autonomy"], Value::from("full_auto_never_stop"));
+    assert_eq!(first.data["preferences"]["autonomy"], Value::from("full_auto_never_stop"));
     let mut short = home.client();
     let second = short.next(&first);
     assert_eq!(second.step(), "b", "both encodings are always accepted");
@@ -355,7 +355,7 @@ fn disabled_tools_are_named_nowhere() {
     ];
     for reply in replies.iter().chain([&started, &blocked]) {
         without(&off, &reply.text);
-        without(&off, &reply.structured.to_string());
+        without(&off, &reply.data.to_string());
     }
     without(&off, client.initialized()["result"]["instructions"].as_str().unwrap());
 
@@ -369,7 +369,7 @@ fn disabled_tools_are_named_nowhere() {
     ];
     for reply in replies.iter().chain([&session]) {
         without(&off, &reply.text);
-        without(&off, &reply.structured.to_string());
+        without(&off, &reply.data.to_string());
     }
 
     let off = ["start_workflow", "continue_workflow", "checkpoint_workflow", "start_session"];
@@ -385,7 +385,7 @@ fn disabled_tools_are_named_nowhere() {
     ];
     for reply in &replies {
         without(&off, &reply.text);
-        without(&off, &reply.structured.to_string());
+        without(&off, &reply.data.to_string());
     }
     without(&off, client.initialized()["result"]["instructions"].as_str().unwrap());
 }

@@ -23,7 +23,7 @@ fn alone() -> Home {
 fn with_sessions() -> (Home, ToolReply) {
     let machine = alone();
     let mut client = machine.client();
-    let first = start(&machine, &mut client, "mend the teapot");
+    let first = start(&machine, &mut client, "repair the teapot");
     let second = advance(&mut client, &first, "the spout is cracked");
     start(&machine, &mut client, "polish the kettle");
     client.close();
@@ -223,7 +223,7 @@ fn a_damaged_session_in_a_database_is_repaired() {
     let Some(team) = Team::new(PROGRAM) else { return };
     let machine = team.machine();
     let mut client = machine.client();
-    let first = start(&machine, &mut client, "mend the teapot");
+    let first = start(&machine, &mut client, "repair the teapot");
     let session = session_of(&advance(&mut client, &first, "the spout is cracked"));
     client.close();
     let alter = "UPDATE workrail.segment SET events = convert_to(replace(convert_from(events, 'UTF8'), 'cracked', 'CRACKED'), 'UTF8')";
@@ -244,7 +244,7 @@ fn content_that_a_database_lost_is_restored_from_a_copied_folder() {
     let Some(team) = Team::new(PROGRAM) else { return };
     let machine = team.machine();
     let mut client = machine.client();
-    let first = start(&machine, &mut client, "mend the teapot");
+    let first = start(&machine, &mut client, "repair the teapot");
     advance(&mut client, &first, "the spout is cracked");
     client.close();
     let folder = machine.home().join("copy");
@@ -266,7 +266,7 @@ fn content_is_cleaned_up_and_purged_in_a_database() {
     let Some(team) = Team::new(PROGRAM) else { return };
     let machine = team.machine();
     let mut client = machine.client();
-    let first = start(&machine, &mut client, "mend the teapot");
+    let first = start(&machine, &mut client, "repair the teapot");
     let session = session_of(&advance(&mut client, &first, &format!("the password is {SECRET}")));
     let kettle = start(&machine, &mut client, "polish the kettle");
     let other = session_of(&advance(&mut client, &kettle, "with a soft cloth"));
@@ -303,7 +303,7 @@ fn a_rotation_of_keys_reaches_running_servers_with_their_next_call() {
     let Some(team) = Team::new(PROGRAM) else { return };
     let (laptop, desktop) = (team.machine(), team.machine());
     let mut client = laptop.client();
-    let first = start(&laptop, &mut client, "mend the teapot");
+    let first = start(&laptop, &mut client, "repair the teapot");
     desktop.done(&["store", "keys", "rotate", "--yes"]);
     let second = advance(&mut client, &first, "the spout is cracked");
     desktop.done(&["store", "keys", "rotate", "--yes"]);
@@ -322,7 +322,7 @@ fn signing_keys_are_encrypted_if_a_wrapping_key_is_given() {
     let Some(team) = Team::new(PROGRAM) else { return };
     let plain = team.machine();
     let mut client = plain.client();
-    let first = start(&plain, &mut client, "mend the teapot");
+    let first = start(&plain, &mut client, "repair the teapot");
     client.close();
     let keyed = plain.with("WORKRAIL_STORE_KEY", KEY);
     let rotated = keyed.done(&["store", "keys", "rotate", "--yes"]).out;
@@ -364,7 +364,7 @@ fn keys_that_this_machine_cannot_decrypt_are_replaced_only_by_name() {
     let plain = team.machine();
     let keyed = plain.with("WORKRAIL_STORE_KEY", KEY);
     let mut client = keyed.client();
-    let first = start(&keyed, &mut client, "mend the teapot");
+    let first = start(&keyed, &mut client, "repair the teapot");
     client.close();
     let other = plain.with("WORKRAIL_STORE_KEY", KEY.replacen("AA", "BB", 1));
     for machine in [&plain, &other] {
@@ -394,7 +394,7 @@ fn a_token_of_the_lost_period_for_a_kept_step_only_adds_a_branch() {
     let Some(team) = Team::new(PROGRAM) else { return };
     let machine = team.machine();
     let mut client = machine.client();
-    let first = start(&machine, &mut client, "mend the teapot");
+    let first = start(&machine, &mut client, "repair the teapot");
     let dump = team.cluster.dump(&team.database);
     let resumed = client.call("continue_workflow", json!({ "stateToken": first.string("stateToken") }));
     let late = advance(&mut client, &resumed, "the spout is cracked");
@@ -439,7 +439,7 @@ fn tokens_of_a_lost_future_advance_nothing_in_a_restored_backup() {
     let Some(team) = Team::new(PROGRAM) else { return };
     let machine = team.machine();
     let mut client = machine.client();
-    let first = start(&machine, &mut client, "mend the teapot");
+    let first = start(&machine, &mut client, "repair the teapot");
     let second = advance(&mut client, &first, "the spout is cracked");
     let dump = team.cluster.dump(&team.database);
     let lost = advance(&mut client, &second, "glued");
@@ -459,7 +459,7 @@ fn tokens_of_a_lost_future_advance_nothing_in_a_restored_backup() {
     assert!(refused(&lost), "after another step took its place");
     advance(&mut there, &instead, "polished");
     drop(there);
-    let events = machine.done(&["report", instead.structured["run"]["label"].as_str().unwrap()]).out;
+    let events = machine.done(&["report", instead.data["run"]["label"].as_str().unwrap()]).out;
     assert!(events.contains("riveted") && !events.contains("glued") && !events.contains("dried"), "{events}");
     assert_eq!(machine.done(&["store", "verify", "--json"]).json()["counts"]["problems"], 0);
 }

@@ -260,7 +260,7 @@ fn start_locally(reader: &Reader, goal: &str) -> Value {
     let mut client = home.client();
     let started = client.call("start_workflow", json!({ "workflowId": "wr.small_change", "goal": goal }));
     client.close();
-    started.structured
+    started.data
 }
 
 fn label(reply: &Value) -> String {

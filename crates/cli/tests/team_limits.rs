@@ -29,8 +29,8 @@ fn a_member_who_starts_too_many_sessions_has_to_wait() {
     let first = start(&wild);
     let refused = (1..STARTS).map(|_| start(&wild)).find(|reply| reply.is_error).unwrap();
     wording::assert_text(&home, "too_many_new_sessions", &refused.text);
-    assert_eq!(refused.structured["code"], "STORE_BUSY");
-    assert_eq!(refused.structured["retry"], json!({ "kind": "retryable_after_ms", "afterMs": 1000 }));
+    assert_eq!(refused.data["code"], "STORE_BUSY");
+    assert_eq!(refused.data["retry"], json!({ "kind": "retryable_after_ms", "afterMs": 1000 }));
     let nested = json!({ "workflowId": "wr.small_change", "parent": first.string("stateToken") });
     let nested = call_server(&server, &wild, "start_workflow", &nested);
     assert!(!nested.is_error, "a run in a session that exists is not limited: {}", nested.text);

@@ -22,7 +22,7 @@ fn steps_are_completed_with_one_connection_for_all_machines() {
             let machine = Home::new(PROGRAM).with("WORKRAIL_STORE", &address);
             scope.spawn(move || {
                 let mut client = machine.client();
-                let first = start(&machine, &mut client, &format!("mend teapot {number}"));
+                let first = start(&machine, &mut client, &format!("repair teapot {number}"));
                 let second = advance(&mut client, &first, "the spout is cracked");
                 advance(&mut client, &second, "glued");
             });

@@ -201,7 +201,7 @@ fn nobody_is_named_in_a_data_directory_of_one_user() {
         ("resume_session", json!({ "run": run })),
         ("resume_session", json!({ "query": "release" })),
         ("read_run", json!({ "run": run })),
-        ("read_run", json!({ "run": begun.structured["run"]["sessionId"] })),
+        ("read_run", json!({ "run": begun.data["run"]["sessionId"] })),
     ] {
         let told = client.call(tool, arguments);
         assert!(!told.is_error, "{}", told.text);

@@ -54,8 +54,8 @@ const READING: &str = "
     challenge_to_remove change_stamp check_label_counts check_workflow checks_of_run claimants compare current_form
     draw_nonce drew_nonce end_checks export export_without file_of_workflow find find_named find_part find_run find_runs
     for_remote_agents has_lost_sessions has_unindexed health index_appended index_appended_unless_busy indexing_after_replies
-    inspect_workflow is_kept kept_sessions keys keys_problem list_workflows log_in logged_in may need new new_key
-    overview own_repository passkey_owner passkeys pinned_by_hash pinned_run pinned_workflow preferences_of
+    inspect_workflow is_kept kept_sessions keys keys_problem list_workflows log_in logged_in may new new_key
+    overview own_repository passkeys pinned_by_hash pinned_run pinned_workflow preferences_of
     raised_by raising_needs_passkey raising_new_runs_needs_passkey read_run readiness report reporting_to repository_of
     resume_session search_notes servers calls session_log sessions show_point show_session status status_in step_text
     submitted_artifacts verify waiting waiting_for_user workflow_copy workflow_file workflow_files
@@ -190,6 +190,9 @@ fn administering() -> Vec<Row> {
         done("reset_passkeys", ADMINISTER, |engine, _| engine.reset_passkeys()),
         done("import", ADMINISTER, |engine, scene| {
             engine.import(&mut Cursor::new(&scene.bundle), ImportMode::KeepIdIfFree).map(drop)
+        }),
+        done("overview_for_removal", ADMINISTER, |engine, scene| {
+            engine.overview_for_removal(scene.plain.session).map(drop)
         }),
         done("delete", ADMINISTER, |engine, scene| {
             let seen = engine.overview(scene.plain.session).unwrap();

@@ -13,7 +13,7 @@ use workrail_testkit::postgres::{Cluster, ROLE};
 use workrail_testkit::team::{Team, advance, label_of, session_of, start};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_workrail");
-const GOAL: &str = "mend the teapot";
+const GOAL: &str = "repair the teapot";
 
 /// One machine starts, another continues, and the tokens of one are valid on the other.
 #[test]
@@ -273,7 +273,7 @@ fn a_database_finds_and_lists_what_a_directory_does() {
     let things = ["teapot", "kettle", "samovar", "cup", "teapot and the kettle"];
     let mut label = String::new();
     for (number, thing) in (0..10).zip(things.iter().cycle()) {
-        let first = start(&directory, &mut client, &format!("mend the {thing}"));
+        let first = start(&directory, &mut client, &format!("repair the {thing}"));
         let mut reply = first;
         for step in 0..number % 4 {
             reply = advance(
@@ -301,11 +301,10 @@ fn a_database_finds_and_lists_what_a_directory_does() {
     ];
     // Every shown step has a fresh ack, so the texts differ.
     let found = |reply: &ToolReply| {
-        let candidates = reply.structured["candidates"].as_array().cloned().unwrap_or_default();
+        let candidates = reply.data["candidates"].as_array().cloned().unwrap_or_default();
         let members = ["label", "reason", "status", "stepTitle", "goal", "snippet", "nextCall"];
         let shown = candidates.iter().map(|candidate| members.map(|member| candidate[member].clone()));
-        let about =
-            ["searchedRuns", "unhealthySessions", "code"].map(|member| reply.structured[member].clone());
+        let about = ["searchedRuns", "unhealthySessions", "code"].map(|member| reply.data[member].clone());
         (shown.collect::<Vec<_>>(), about)
     };
     for query in queries {

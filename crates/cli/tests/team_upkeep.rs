@@ -54,7 +54,7 @@ fn submit(client: &mut McpClient, reply: &ToolReply, artifacts: Value) -> ToolRe
 fn finished(client: &mut McpClient) -> String {
     let first = begin(client, "team.one");
     let last = submit(client, &first, json!([]));
-    assert_eq!(last.structured["isComplete"], true, "{}", last.text);
+    assert_eq!(last.data["isComplete"], true, "{}", last.text);
     session_of(&first)
 }
 

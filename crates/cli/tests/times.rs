@@ -30,9 +30,9 @@ fn home() -> (Home, String) {
     }));
     let mut client = home.client();
     let started = client.call("start_workflow", json!({ "workflowId": "team.change", "goal": "a change" }));
-    let call = &started.structured["nextCall"];
+    let call = &started.data["nextCall"];
     client.call(call["tool"].as_str().unwrap(), with_own_words(&call["arguments"]));
-    let label = started.structured["run"]["label"].as_str().unwrap().to_owned();
+    let label = started.data["run"]["label"].as_str().unwrap().to_owned();
     home.done(&["close", &label, "--reason", "nobody needs it"]);
     (home, label)
 }

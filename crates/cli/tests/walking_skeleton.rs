@@ -24,13 +24,13 @@ fn a_run_from_start_to_completion() {
     let mut client = home.client();
     let mut reply = start(&mut client);
     let mut steps = Vec::new();
-    while reply.structured["isComplete"] != true {
+    while reply.data["isComplete"] != true {
         steps.push(reply.step().as_str().unwrap().to_owned());
         reply = client.call("continue_workflow", reply.ack("Did the work."));
         assert!(!reply.is_error, "{}", reply.text);
     }
     assert_eq!(steps, ["understand", "change", "verify", "report"]);
-    assert_eq!(reply.structured["nextIntent"], "complete");
+    assert_eq!(reply.data["nextIntent"], "complete");
     assert!(client.close().success());
 }
 
@@ -53,7 +53,7 @@ fn a_run_stays_in_its_data_directory_and_off_the_network() {
 
     let mut client = home.server_in(tracer).unwrap();
     let mut reply = start(&mut client);
-    while reply.structured["isComplete"] != true {
+    while reply.data["isComplete"] != true {
         reply = client.call("continue_workflow", reply.ack("Did the work."));
         assert!(!reply.is_error, "{}", reply.text);
     }
@@ -80,8 +80,8 @@ fn both_channels_carry_the_whole_text() {
         assert!(reply.text.contains(&needed), "{needed} is not in the text");
         assert!(needed.len() <= 64, "{needed}");
     }
-    assert!(reply.text.starts_with(&format!("Run {}", reply.structured["run"]["label"].as_str().unwrap())));
-    assert_eq!(reply.structured["nextCall"]["arguments"]["ackToken"], reply.structured["ackToken"]);
+    assert!(reply.text.starts_with(&format!("Run {}", reply.data["run"]["label"].as_str().unwrap())));
+    assert_eq!(reply.data["nextCall"]["arguments"]["ackToken"], reply.data["ackToken"]);
 }
 
 #[test]
@@ -113,14 +113,14 @@ fn the_same_ack_with_another_payload_is_reported_and_offers_a_branch() {
     let first = start(&mut client);
     let answer = client.call("continue_workflow", first.ack("one"));
     let differs = client.call("continue_workflow", first.ack("two"));
-    assert_eq!(differs.structured["warnings"][0]["code"], "REPLAY_INPUT_DIFFERS");
-    assert_eq!(differs.structured["stateToken"], answer.structured["stateToken"]);
+    assert_eq!(differs.data["warnings"][0]["code"], "REPLAY_INPUT_DIFFERS");
+    assert_eq!(differs.data["stateToken"], answer.data["stateToken"]);
     let fork = json!({
         "ackToken": differs.string("forkAckToken"), "output": { "notesMarkdown": "two" },
     });
     let forked = client.call("continue_workflow", fork.clone());
     assert!(!forked.is_error, "{}", forked.text);
-    assert_ne!(forked.structured["stateToken"], answer.structured["stateToken"]);
+    assert_ne!(forked.data["stateToken"], answer.data["stateToken"]);
     assert_eq!(client.call("continue_workflow", fork), forked);
 }
 
@@ -136,10 +136,7 @@ fn rehydrating_changes_no_byte_of_the_data_directory() {
     for _ in 0..5 {
         let again = client.call("continue_workflow", json!({ "stateToken": first.string("stateToken") }));
         assert_eq!(again.step(), first.step());
-        assert_ne!(
-            again.structured["ackToken"], first.structured["ackToken"],
-            "each look mints a fresh attempt"
-        );
+        assert_ne!(again.data["ackToken"], first.data["ackToken"], "each look mints a fresh attempt");
     }
     assert_eq!(recorded(&home.data()), before);
 }
@@ -152,8 +149,8 @@ fn a_step_without_notes_is_blocked_and_its_retry_advances() {
     let first = start(&mut client);
     let empty = json!({ "ackToken": first.string("ackToken"), "context": { "ticket": "T-1" } });
     let blocked = client.call("continue_workflow", empty.clone());
-    assert_eq!(blocked.structured["kind"], "blocked");
-    assert_eq!(blocked.structured["blockers"][0]["code"], "MISSING_REQUIRED_NOTES");
+    assert_eq!(blocked.data["kind"], "blocked");
+    assert_eq!(blocked.data["blockers"][0]["code"], "MISSING_REQUIRED_NOTES");
     assert_eq!(client.call("continue_workflow", empty), blocked, "a blocked answer is replayed too");
     let advanced = client.call("continue_workflow", blocked.ack("now with notes"));
     assert_eq!(advanced.step(), "change");
@@ -173,7 +170,7 @@ fn rewinding_to_every_node_creates_branches_and_loses_nothing() {
         let branch = client.call("continue_workflow", again.ack(&format!("branch {n}")));
         assert!(!branch.is_error, "{}", branch.text);
         assert_eq!(branch.step(), trunk[n + 1].step());
-        assert_ne!(branch.structured["stateToken"], trunk[n + 1].structured["stateToken"]);
+        assert_ne!(branch.data["stateToken"], trunk[n + 1].data["stateToken"]);
     }
     for point in &trunk {
         let again = client.call("continue_workflow", json!({ "stateToken": point.string("stateToken") }));
@@ -192,7 +189,7 @@ fn two_servers_share_one_session() {
         reply = client.call("continue_workflow", reply.ack("Did the work."));
         assert!(!reply.is_error, "{}", reply.text);
     }
-    assert_eq!(reply.structured["isComplete"], true);
+    assert_eq!(reply.data["isComplete"], true);
 }
 
 #[test]

@@ -80,7 +80,7 @@ fn in_a_pipe_every_change_is_a_line() {
     let second = client.next(&first);
     assert_eq!(clock_is_cut(watch.line()), format!("{run}  in progress, step 2. Publish"));
     let blocked = client.next(&second);
-    assert_eq!(blocked.structured["kind"], "blocked");
+    assert_eq!(blocked.data["kind"], "blocked");
     let waits =
         format!("{run}  waits for a person: \"Publish\" waits for your approval. · workrail approve {run}");
     assert_eq!(clock_is_cut(watch.line()), waits);

@@ -47,7 +47,7 @@ fn figure_agent_9_does_not_wait_for_answers() {
             let mut left = Vec::new();
             for (n, reply) in open.iter().zip(agent.call_at_once(&calls)) {
                 if reply.is_error {
-                    assert_eq!(reply.structured["retry"]["kind"], "retryable_after_ms", "{}", reply.text);
+                    assert_eq!(reply.data["retry"]["kind"], "retryable_after_ms", "{}", reply.text);
                     left.push(*n);
                     retried += 1;
                 } else if round % 2 == 0 || *n == 0 {

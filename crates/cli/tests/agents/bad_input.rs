@@ -221,7 +221,7 @@ fn figure_agent_5_gets_every_argument_wrong() {
         let reply = agent.call(slip.tool, slip.arguments);
         if reply.is_error {
             refused += 1;
-            if !reply.structured["nextCall"].is_object() {
+            if !reply.data["nextCall"].is_object() {
                 stuck.push(format!("{}: no next call: {}", slip.what, reply.text));
             } else {
                 let back = agent.follow(&reply);

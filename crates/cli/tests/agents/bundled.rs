@@ -72,7 +72,7 @@ fn notes_for(text: &str, number: usize) -> String {
 
 /// The next call of a reply, filled in from the reply alone.
 fn filled(reply: &ToolReply, number: usize) -> Value {
-    let shown = &reply.structured["nextCall"]["arguments"];
+    let shown = &reply.data["nextCall"]["arguments"];
     let mut arguments = with_own_words(shown);
     // Takes the longer path, on which an approval is needed.
     for (key, value) in shown["context"].as_object().into_iter().flatten() {
@@ -125,7 +125,7 @@ impl PlayedRuns {
         let mut at =
             agent.done("start_workflow", json!({ "workflowId": workflow, "goal": goal, "mode": mode }));
         let mut call = 0;
-        while at.structured["isComplete"] != true {
+        while at.data["isComplete"] != true {
             assert!(call < CALLS_MAX, "{workflow} in {mode} does not end: {}", at.text);
             if lost.now(call) {
                 (agent, at) = self.recovered(home, agent, &goal);
@@ -133,7 +133,7 @@ impl PlayedRuns {
             }
             self.weigh(&at);
             let next = agent.done("continue_workflow", filled(&at, call));
-            let blocked = next.structured["kind"] == "blocked";
+            let blocked = next.data["kind"] == "blocked";
             at = if blocked {
                 if lost.now(call) {
                     (agent, _) = self.recovered(home, agent, &goal);
@@ -169,17 +169,13 @@ impl PlayedRuns {
         mode: &str,
         number: usize,
     ) -> ToolReply {
-        let codes: Vec<&Value> = blocked.structured["blockers"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .map(|blocker| &blocker["code"])
-            .collect();
+        let codes: Vec<&Value> =
+            blocked.data["blockers"].as_array().unwrap().iter().map(|blocker| &blocker["code"]).collect();
         let told = format!("refused in {mode} for what the reply before could have told: {}", blocked.text);
         assert_eq!(codes, ["USER_ONLY_DEPENDENCY"], "{told}");
         assert_ne!(mode, "full_auto_never_stop", "{told}");
         // By its id: among the runs of all workflows and modes, two may share a label.
-        let run = blocked.structured["run"]["runId"].as_str().unwrap();
+        let run = blocked.data["run"]["runId"].as_str().unwrap();
         let ran = home.typed(&["approve", run], &label(blocked));
         assert_eq!(ran.code, 0, "{ran:?}");
         self.approvals += 1;
@@ -189,12 +185,12 @@ impl PlayedRuns {
     }
 
     fn weigh(&mut self, reply: &ToolReply) {
-        let authored = reply.structured["pending"]["prompt"].as_str().unwrap_or_default();
-        let call = reply.structured["nextCall"]["arguments"].to_string();
-        let recap = reply.structured.get("recap").map_or(0, |recap| recap.to_string().len());
+        let authored = reply.data["pending"]["prompt"].as_str().unwrap_or_default();
+        let call = reply.data["nextCall"]["arguments"].to_string();
+        let recap = reply.data.get("recap").map_or(0, |recap| recap.to_string().len());
         self.bytes += reply.text.len();
         self.boilerplate += reply.text.len().saturating_sub(authored.len() + call.len() + recap);
-        self.distinct.insert(reply.structured["run"]["stepId"].as_str().unwrap_or_default().to_owned());
+        self.distinct.insert(reply.data["run"]["stepId"].as_str().unwrap_or_default().to_owned());
     }
 
     /// After everything is forgotten, the record alone answers: goal, criteria, plan, files touched. A token names
@@ -223,7 +219,7 @@ impl PlayedRuns {
         let mut page = agent.done("read_run", arguments);
         let mut text = page.text.clone();
         self.read += 1;
-        while page.structured["page"] != page.structured["pages"] {
+        while page.data["page"] != page.data["pages"] {
             page = agent.follow(&page);
             text.push_str(&page.text);
             self.read += 1;

@@ -59,7 +59,7 @@ impl Answer {
 
     /// The call that the reply shows, filled in.
     fn call(&self, reply: &ToolReply) -> Value {
-        let shown = &reply.structured["nextCall"]["arguments"];
+        let shown = &reply.data["nextCall"]["arguments"];
         let mut call = with_own_words(shown);
         // Notes are written even if the retry would keep the previous ones: they may be what was wrong.
         call["output"]["notesMarkdown"] = json!(self.notes);
@@ -105,8 +105,8 @@ fn wanted_words(fix: &str) -> String {
 
 /// Approves the waiting step as a person does: at a terminal, with the run's label.
 fn approve(home: &Home, waiting: &ToolReply) {
-    assert_eq!(waiting.structured["nextIntent"], "await_user_confirmation");
-    let label = waiting.structured["run"]["label"].as_str().unwrap();
+    assert_eq!(waiting.data["nextIntent"], "await_user_confirmation");
+    let label = waiting.data["run"]["label"].as_str().unwrap();
     let approved = home.typed(&["approve", label], label);
     assert_eq!(approved.code, 0, "{approved:?}: {}", waiting.text);
 }
@@ -119,7 +119,7 @@ fn run(home: &Home, agent: &mut Agent, id: &str, mode: &str) -> (ToolReply, usiz
         json!({ "workflowId": id, "mode": mode, "goal": format!("{id} in {mode}"), "context": context });
     let mut reply = agent.done("start_workflow", start);
     for _ in 0..CALLS_MAX {
-        if reply.structured["isComplete"] == true {
+        if reply.data["isComplete"] == true {
             return (reply, approvals);
         }
         let step = reply.step().clone();
@@ -127,11 +127,11 @@ fn run(home: &Home, agent: &mut Agent, id: &str, mode: &str) -> (ToolReply, usiz
         for attempt in 0.. {
             let call = answer.call(&reply);
             reply = agent.done("continue_workflow", call);
-            if reply.structured["kind"] != "blocked" {
+            if reply.data["kind"] != "blocked" {
                 break;
             }
             assert!(attempt < TRIES_MAX, "{id} in {mode}, {step}: {}", reply.text);
-            let blockers = reply.structured["blockers"].as_array().cloned().unwrap();
+            let blockers = reply.data["blockers"].as_array().cloned().unwrap();
             let helped = blockers.iter().map(|blocker| answer.improve(blocker)).collect::<Vec<_>>();
             // If other things are missing besides an approval, those are fixed first.
             if !helped.contains(&true) {
@@ -163,8 +163,8 @@ fn figure_agent_8_runs_the_corpus_to_its_end() {
     for mode in MODES {
         for id in &ids {
             let (last, approvals) = run(&home, &mut agent, id, mode);
-            let found = agent.done("resume_session", json!({ "run": last.structured["run"]["label"] }));
-            let status = found.structured["candidates"][0]["status"].as_str().unwrap().to_owned();
+            let found = agent.done("resume_session", json!({ "run": last.data["run"]["label"] }));
+            let status = found.data["candidates"][0]["status"].as_str().unwrap().to_owned();
             let expected: &[&str] = match mode {
                 "full_auto_never_stop" => &["complete", "complete_with_gaps"],
                 _ => &["complete"],
@@ -189,16 +189,12 @@ fn the_library_runs_to_completion_in_every_mode() {
         .map(|(file, _)| file.trim_end_matches(".json").to_owned())
         .collect();
     let listed = agent.done("list_workflows", json!({}));
-    let shown = listed.structured["workflows"].as_array().unwrap();
-    assert_eq!((shown.len(), &listed.structured["isGrouped"]), (ids.len(), &json!(false)), "{}", listed.text);
+    let shown = listed.data["workflows"].as_array().unwrap();
+    assert_eq!((shown.len(), &listed.data["isGrouped"]), (ids.len(), &json!(false)), "{}", listed.text);
     for mode in MODES {
         for id in &ids {
             let (last, approvals) = run(&home, &mut agent, id, mode);
-            assert_eq!(
-                (last.structured["isComplete"].as_bool(), approvals),
-                (Some(true), 0),
-                "{id} in {mode}"
-            );
+            assert_eq!((last.data["isComplete"].as_bool(), approvals), (Some(true), 0), "{id} in {mode}");
         }
     }
 }

@@ -19,8 +19,8 @@ impl Forgetful {
     fn resume(&mut self, words: &str) -> ToolReply {
         let mut agent = Agent::of(&self.home);
         let found = agent.done("resume_session", json!({ "query": words }));
-        let first = &found.structured["candidates"][0];
-        assert_eq!(first["nextCall"], found.structured["nextCall"]);
+        let first = &found.data["candidates"][0];
+        assert_eq!(first["nextCall"], found.data["nextCall"]);
         let reply = agent.follow_call(&first["nextCall"]);
         assert!(!reply.is_error, "{}", reply.text);
         assert_eq!(first["label"], label(&reply));
@@ -44,7 +44,7 @@ impl Forgetful {
             let at = self.resume(words);
             assert_eq!(label(&at), run, "{words} means this run: {}", at.text);
             assert_eq!(at.step(), &json!(format!("step-{step}")));
-            let told: Vec<Value> = at.structured["recap"]["entries"].as_array().cloned().unwrap_or_default();
+            let told: Vec<Value> = at.data["recap"]["entries"].as_array().cloned().unwrap_or_default();
             let told: Vec<&str> = told.iter().map(|entry| entry["notes"].as_str().unwrap()).collect();
             let done: Vec<String> = (0..step).map(|n| notes(words, n)).collect();
             assert_eq!(told, done, "the recap tells all that was done");
@@ -82,11 +82,11 @@ fn figure_agent_6_forgets_everything_after_every_step() {
         "start_workflow",
         json!({ "workflowId": "project.short", "goal": "measure rounding drift", "parent": at.string("stateToken") }),
     );
-    assert_eq!(inner.structured["otherRuns"][0]["label"], outer, "{}", inner.text);
+    assert_eq!(inner.data["otherRuns"][0]["label"], outer, "{}", inner.text);
     seen = seen.and(agent.close());
     let ended = forgetful.work_through("rounding drift", &label(&inner), 0..4);
-    assert_eq!(ended.structured["isComplete"], true);
-    let back = &ended.structured["returnTo"];
+    assert_eq!(ended.data["isComplete"], true);
+    let back = &ended.data["returnTo"];
     assert_eq!(back["label"], outer);
     let mut agent = Agent::of(&forgetful.home);
     let returned = agent.follow_call(&back["nextCall"]);
@@ -94,11 +94,11 @@ fn figure_agent_6_forgets_everything_after_every_step() {
     assert_eq!((label(&returned), returned.step()), (outer.clone(), &json!("step-3")));
     seen = seen.and(agent.close());
     let ended = forgetful.work_through(words, &outer, 3..6);
-    assert_eq!(ended.structured["isComplete"], true);
-    assert!(ended.structured.get("returnTo").is_none_or(Value::is_null));
+    assert_eq!(ended.data["isComplete"], true);
+    assert!(ended.data.get("returnTo").is_none_or(Value::is_null));
     let mut agent = Agent::of(&forgetful.home);
     let found = agent.done("resume_session", json!({ "query": words }));
-    assert_eq!(found.structured["candidates"][0]["status"], "complete");
+    assert_eq!(found.data["candidates"][0]["status"], "complete");
     seen = seen.and(agent.close()).and(forgetful.seen);
     let resumed = forgetful.resumed;
     println!(
@@ -120,7 +120,7 @@ fn a_run_of_a_damaged_session_is_reported_as_damaged_and_not_unknown() {
     let lost = agent.start("team.plain", "mow the lawn");
     agent.complete(&lost, "Half of the lawn.");
     agent.close();
-    let session = lost.structured["run"]["sessionId"].as_str().unwrap().to_owned();
+    let session = lost.data["run"]["sessionId"].as_str().unwrap().to_owned();
     let folder = home.data().join("sessions").join(&session);
     let mut segments: Vec<_> =
         std::fs::read_dir(folder.join("events")).unwrap().map(|entry| entry.unwrap().path()).collect();
@@ -145,12 +145,12 @@ fn a_run_of_a_damaged_session_is_reported_as_damaged_and_not_unknown() {
     let refused = asked(json!({ "run": label(&lost) }));
     assert_eq!(refused.code(), "SESSION_NOT_FOUND", "{}", refused.text);
     assert_text(&home, "run_that_may_be_damaged", &refused.text);
-    let run_id = lost.structured["run"]["runId"].as_str().unwrap().to_owned();
+    let run_id = lost.data["run"]["runId"].as_str().unwrap().to_owned();
     for (by, run) in [("label", label(&lost)), ("id", run_id)] {
         let unread = Agent::of(&home).call("read_run", json!({ "run": run }));
         assert_eq!(unread.code(), "SESSION_NOT_FOUND", "{}", unread.text);
         assert_text(&home, &format!("read_run_by_{by}_that_may_be_damaged"), &unread.text);
-        assert_eq!(unread.structured["details"]["unhealthySessions"], json!(1), "{}", unread.text);
+        assert_eq!(unread.data["details"]["unhealthySessions"], json!(1), "{}", unread.text);
     }
     assert_eq!(asked(json!({ "sessionId": session })).code(), "SESSION_CORRUPT");
     assert!(!asked(json!({ "run": label(&healthy) })).is_error);

@@ -66,7 +66,7 @@ impl Confused {
         assert!(!back.is_error, "{call}\nled to: {}\nwhich led to: {}", reply.text, back.text);
         assert_eq!(segments(&self.home), self.committed, "a way back only looks: {}", reply.text);
         let expected = self.readable(call);
-        match (reply.structured["nextCall"]["tool"].as_str(), expected.len()) {
+        match (reply.data["nextCall"]["tool"].as_str(), expected.len()) {
             (Some(CONTINUE), 1..) => {
                 assert!(expected.contains(&label(&back)), "{call}\nled to {}: {}", label(&back), reply.text);
             }

@@ -74,7 +74,7 @@ fn odd_characters_survive_the_round_trip() {
     agent.close();
     let mut agent = Agent::of(&home);
     let again = agent.look(&next.string("stateToken"));
-    let told = again.structured["recap"]["entries"][0]["notes"].as_str().unwrap();
+    let told = again.data["recap"]["entries"][0]["notes"].as_str().unwrap();
     assert_eq!(told, words.replace('\u{0}', "\u{fffd}"));
     let found = agent.done("resume_session", json!({ "query": "odd goal" }));
     let back = agent.follow(&found);

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use workrail_testkit::home::Home;
 use workrail_testkit::mcp_client::{ToolReply, reply_data};
 use workrail_testkit::skipped::skip;
-use workrail_testkit::tracing::may_trace;
+use workrail_testkit::strace::may_trace;
 
 use crate::support::{Agent, contents, events, home_with, is_on_database};
 use crate::wording::assert_text;
@@ -61,8 +61,8 @@ fn a_repeated_start_returns_the_recorded_reply_and_starts_nothing() {
     inside["idempotencyKey"] = json!("k-inside");
     let child = Agent::of(&home).done("start_workflow", inside.clone());
     assert_eq!(Agent::of(&home).done("start_workflow", inside).raw, child.raw);
-    assert_ne!(child.structured["run"], first.structured["run"]);
-    assert_eq!(child.structured["run"]["sessionId"], first.structured["run"]["sessionId"]);
+    assert_ne!(child.data["run"], first.data["run"]);
+    assert_eq!(child.data["run"]["sessionId"], first.data["run"]["sessionId"]);
     assert_eq!(started(&home), 2);
 }
 
@@ -71,7 +71,7 @@ fn the_same_key_with_other_arguments_is_refused_and_names_the_run() {
     let home = home_with(&[two_steps()]);
     let mut agent = Agent::of(&home);
     let first = agent.done("start_workflow", call());
-    let label = first.structured["run"]["label"].as_str().unwrap();
+    let label = first.data["run"]["label"].as_str().unwrap();
     for (field, value) in [
         ("goal", json!("mow the lawn")),
         ("context", json!({ "ticket": "T-2" })),
@@ -80,7 +80,7 @@ fn the_same_key_with_other_arguments_is_refused_and_names_the_run() {
         let mut other = call();
         other[field] = value;
         let refused = refused(&mut agent, other);
-        assert_eq!(refused.structured["code"], json!("VALIDATION_ERROR"), "{}", refused.text);
+        assert_eq!(refused.data["code"], json!("VALIDATION_ERROR"), "{}", refused.text);
         assert!(refused.text.contains(label), "{}", refused.text);
         assert_text(&home, "same_key_with_other_arguments", &refused.text);
     }
@@ -93,7 +93,7 @@ fn the_same_key_with_other_arguments_is_refused_and_names_the_run() {
     let mut other = call();
     other["idempotencyKey"] = json!("k-2");
     let second = agent.done("start_workflow", other);
-    assert_ne!(second.structured["run"], first.structured["run"]);
+    assert_ne!(second.data["run"], first.data["run"]);
 }
 
 #[test]
@@ -199,7 +199,7 @@ fn figure_a_start_without_a_key_whose_outcome_is_unknown_is_looked_for_and_not_r
         } else {
             agent.done("start_workflow", unkeyed.clone());
         }
-        let runs = agent.done("resume_session", json!({})).structured["searchedRuns"].clone();
+        let runs = agent.done("resume_session", json!({})).data["searchedRuns"].clone();
         assert_eq!(runs, 2, "fsync {when}: {said}");
     }
     println!(

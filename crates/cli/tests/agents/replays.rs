@@ -54,7 +54,7 @@ fn figure_agent_1_repeats_everything() {
     let mut repeater = Repeater { home, agent: Some(agent), seen: Seen::default(), replays: 0 };
     let mut reply = repeater.agent().start("wr.small_change", "say it a hundred times");
     let mut steps = 0;
-    while reply.structured["isComplete"] != true {
+    while reply.data["isComplete"] != true {
         let step = reply.step().clone();
         let saved = repeater.hundredfold(
             "checkpoint_workflow",
@@ -66,7 +66,7 @@ fn figure_agent_1_repeats_everything() {
         // A refusal is recorded and repeated like any other answer.
         let refused =
             repeater.hundredfold("continue_workflow", &json!({ "ackToken": saved.string("ackToken") }));
-        assert_eq!(refused.structured["kind"], "blocked");
+        assert_eq!(refused.data["kind"], "blocked");
         assert_eq!(refused.step(), &step);
         reply = repeater.hundredfold("continue_workflow", &ack(&refused, &format!("all of step {steps}")));
         steps += 1;

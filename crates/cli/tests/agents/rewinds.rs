@@ -38,7 +38,7 @@ impl Traveller {
         self.points.push(Point {
             parent,
             state_token: reply.string("stateToken"),
-            title: reply.structured["pending"]["title"].as_str().map(str::to_owned),
+            title: reply.data["pending"]["title"].as_str().map(str::to_owned),
             flavour: flavour.to_owned(),
             arrived_by: notes.to_owned(),
         });
@@ -49,7 +49,7 @@ impl Traveller {
     fn go_on(&mut self, mut at: usize, flavour: &str, steps_max: usize) {
         let mut reply = self.agent.look(&self.points[at].state_token.clone());
         for _ in 0..steps_max {
-            if reply.structured["isComplete"] == true {
+            if reply.data["isComplete"] == true {
                 break;
             }
             let notes = format!("{flavour} did {}", reply.step().as_str().unwrap());
@@ -91,11 +91,11 @@ impl Traveller {
     fn check(&mut self, at: usize) {
         let reply = self.agent.look(&self.points[at].state_token.clone());
         let point = &self.points[at];
-        assert_eq!(reply.structured["pending"]["title"].as_str(), point.title.as_deref());
-        if let Some(prompt) = reply.structured["pending"]["prompt"].as_str() {
+        assert_eq!(reply.data["pending"]["title"].as_str(), point.title.as_deref());
+        if let Some(prompt) = reply.data["pending"]["prompt"].as_str() {
             assert!(prompt.contains(&format!("Work on {}", point.flavour)), "{prompt}");
         }
-        assert_eq!(recap_entries(&reply.structured["recap"]), self.path(at), "{}", reply.text);
+        assert_eq!(recap_entries(&reply.data["recap"]), self.path(at), "{}", reply.text);
         let expected: Vec<Value> = (0..self.points.len())
             .rev()
             .filter(|child| self.points[*child].parent == Some(at))
@@ -113,7 +113,7 @@ impl Traveller {
                 branch
             })
             .collect();
-        let mut branches = reply.structured["branches"].as_array().cloned().unwrap_or_default();
+        let mut branches = reply.data["branches"].as_array().cloned().unwrap_or_default();
         for branch in &mut branches {
             let call =
                 branch.as_object_mut().unwrap().remove("nextCall").expect("every branch can be looked at");
@@ -124,7 +124,7 @@ impl Traveller {
         let newest = self.path(self.points.len() - 1);
         let is_newest = branches.iter().any(|branch| branch["preferred"] == true);
         let beyond = if is_newest { &newest[self.path(at).len() + 1..] } else { &[] };
-        assert_eq!(recap_entries(&reply.structured["downstream"]), beyond, "{}", reply.text);
+        assert_eq!(recap_entries(&reply.data["downstream"]), beyond, "{}", reply.text);
     }
 }
 

@@ -52,8 +52,8 @@ fn figure_agent_11_mistypes_every_word_where_nobody_stops_it() {
     let mut at =
         agent.done("start_workflow", json!({ "workflowId": "project.words", "goal": "words", "mode": mode }));
     let (mut slips, mut corrected) = (0, 0);
-    while at.structured["isComplete"] != true {
-        let shown = at.structured["nextCall"]["arguments"].clone();
+    while at.data["isComplete"] != true {
+        let shown = at.data["nextCall"]["arguments"].clone();
         let mut places = Vec::new();
         choices(&shown["output"], "/output", &mut places);
         assert!(!places.is_empty(), "the words are in the call: {shown}");
@@ -65,7 +65,7 @@ fn figure_agent_11_mistypes_every_word_where_nobody_stops_it() {
             let blocked = agent.done("continue_workflow", typo.clone());
             slips += 1;
             assert_eq!(
-                (&blocked.structured["kind"], blocked.step()),
+                (&blocked.data["kind"], blocked.step()),
                 (&json!("blocked"), &step),
                 "{}",
                 blocked.text
@@ -75,14 +75,14 @@ fn figure_agent_11_mistypes_every_word_where_nobody_stops_it() {
                 "the word is named: {}",
                 blocked.text
             );
-            typo = with_own_words(&blocked.structured["nextCall"]["arguments"]);
+            typo = with_own_words(&blocked.data["nextCall"]["arguments"]);
             at = blocked;
         }
         at = agent.follow(&at);
         corrected += 1;
-        assert_eq!(at.structured["kind"], "ok", "{}", at.text);
+        assert_eq!(at.data["kind"], "ok", "{}", at.text);
     }
-    assert_eq!(at.structured["status"], "complete", "a slip that was corrected leaves no gap: {}", at.text);
+    assert_eq!(at.data["status"], "complete", "a slip that was corrected leaves no gap: {}", at.text);
     println!(
         "{}",
         agent
@@ -97,11 +97,11 @@ fn placeholders_sent_back_unchanged_are_refused() {
     let mut agent = Agent::of(&home);
     for workflow in ["project.words", "project.plain"] {
         let at = agent.start(workflow, "send it back");
-        let back = agent.call("continue_workflow", at.structured["nextCall"]["arguments"].clone());
-        assert!(back.is_error || back.structured["kind"] == "blocked", "{}", back.text);
+        let back = agent.call("continue_workflow", at.data["nextCall"]["arguments"].clone());
+        assert!(back.is_error || back.data["kind"] == "blocked", "{}", back.text);
         let next = if back.is_error { at } else { back };
         let next = agent.follow(&next);
-        assert_eq!(next.structured["kind"], "ok", "{}", next.text);
+        assert_eq!(next.data["kind"], "ok", "{}", next.text);
     }
     agent.close();
 }
@@ -119,7 +119,7 @@ fn an_old_token_leads_to_the_current_step_at_every_depth() {
     let newest = old.pop().unwrap();
     for (depth, token) in old.iter().enumerate() {
         let shown = agent.look(token);
-        let now = &shown.structured["runIsAt"];
+        let now = &shown.data["runIsAt"];
         assert_eq!(now["stepNumber"], 7, "{}", shown.text);
         let lead = shown.text.find(&now["nextCall"]["arguments"].to_string()).unwrap();
         assert!(lead < shown.text.find(&format!("Do part {depth}")).unwrap(), "{}", shown.text);
@@ -150,9 +150,9 @@ fn an_approved_submission_cannot_be_swapped() {
     let blocked = agent.complete(&at, "Will run: git branch -d perf");
     approve(&home, &at);
     let swapped = agent.complete(&blocked, "Will run: dropdb production");
-    assert_eq!(swapped.structured["kind"], "blocked", "{}", swapped.text);
+    assert_eq!(swapped.data["kind"], "blocked", "{}", swapped.text);
     // Only with a new decision on the new text; the old approval applies only to the old text.
     let back = agent.complete(&swapped, "Will run: git branch -d perf");
-    assert_eq!((&back.structured["kind"], back.step()), (&json!("ok"), &json!("step-1")), "{}", back.text);
+    assert_eq!((&back.data["kind"], back.step()), (&json!("ok"), &json!("step-1")), "{}", back.text);
     agent.close();
 }

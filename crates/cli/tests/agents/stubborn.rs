@@ -10,7 +10,7 @@ const REFUSALS: usize = 12;
 const REFUSALS_BEFORE_WAY_OUT: usize = 5;
 
 fn without_notes(reply: &ToolReply) -> Value {
-    let mut call = reply.structured["nextCall"]["arguments"].clone();
+    let mut call = reply.data["nextCall"]["arguments"].clone();
     call.as_object_mut().unwrap().remove("output");
     call
 }
@@ -23,9 +23,9 @@ fn start(agent: &mut Agent, mode: &str) -> ToolReply {
 }
 
 fn status(agent: &mut Agent, run: &ToolReply) -> Value {
-    let label = run.structured["run"]["label"].clone();
+    let label = run.data["run"]["label"].clone();
     let found = agent.done("resume_session", json!({ "run": label }));
-    found.structured["candidates"][0]["status"].clone()
+    found.data["candidates"][0]["status"].clone()
 }
 
 #[test]
@@ -34,11 +34,11 @@ fn figure_agent_7_never_sends_notes() {
     let mut agent = Agent::of(&home);
     let mut reply = start(&mut agent, "full_auto_never_stop");
     let mut gaps = 0;
-    while reply.structured["isComplete"] != true {
+    while reply.data["isComplete"] != true {
         for expected in ["blocked", "blocked", "ok"] {
             let call = without_notes(&reply);
             reply = agent.done("continue_workflow", call);
-            assert_eq!(reply.structured["kind"], expected, "asked twice, then passed over: {}", reply.text);
+            assert_eq!(reply.data["kind"], expected, "asked twice, then passed over: {}", reply.text);
         }
         gaps += 1;
     }
@@ -55,14 +55,14 @@ fn figure_agent_7_never_sends_notes() {
             let call = without_notes(&reply);
             reply = agent.done("continue_workflow", call);
             refusals += 1;
-            assert_eq!((reply.structured["kind"].as_str(), reply.step()), (Some("blocked"), &step));
-            let blocker = &reply.structured["blockers"][0];
+            assert_eq!((reply.data["kind"].as_str(), reply.step()), (Some("blocked"), &step));
+            let blocker = &reply.data["blockers"][0];
             assert_eq!(blocker["code"], "MISSING_REQUIRED_NOTES");
             for help in ["message", "suggestedFix"] {
                 assert!(reply.text.contains(blocker[help].as_str().unwrap()), "{}", reply.text);
             }
             assert_eq!(status(&mut agent, &reply), "blocked");
-            let offered = reply.structured.get("wayOut");
+            let offered = reply.data.get("wayOut");
             assert_eq!(offered.is_some(), n >= REFUSALS_BEFORE_WAY_OUT, "after {n} refusals: {}", reply.text);
             if let Some(call) = offered {
                 assert!(reply.text.contains(&call["arguments"].to_string()), "{}", reply.text);
@@ -70,9 +70,9 @@ fn figure_agent_7_never_sends_notes() {
                 assert_eq!(earlier.step(), first.step(), "the point before this one");
             }
         }
-        while reply.structured["isComplete"] != true {
+        while reply.data["isComplete"] != true {
             reply = agent.complete(&reply, "good notes at last");
-            assert_eq!(reply.structured["kind"], "ok", "{}", reply.text);
+            assert_eq!(reply.data["kind"], "ok", "{}", reply.text);
         }
         assert_eq!(status(&mut agent, &reply), "complete");
     }
@@ -90,15 +90,15 @@ fn the_template_in_a_blocker_is_accepted_once_filled_in() {
         let mut agent = Agent::of(&home);
         let first = agent.start("project.probing", "probe");
         let blocked = agent.complete(&first, "did not look");
-        assert_eq!(blocked.structured["kind"], "blocked", "{}", blocked.text);
-        let template = &blocked.structured["nextCall"]["arguments"]["output"];
-        let fix = blocked.structured["blockers"][0]["suggestedFix"].as_str().unwrap();
+        assert_eq!(blocked.data["kind"], "blocked", "{}", blocked.text);
+        let template = &blocked.data["nextCall"]["arguments"]["output"];
+        let fix = blocked.data["blockers"][0]["suggestedFix"].as_str().unwrap();
         assert!(fix.contains(&template["artifacts"].to_string()), "{fix}, and the call: {template}");
         let mut call = without_notes(&blocked);
         call["output"] = with_own_words(template);
         call["output"]["artifacts"][0]["status"] = json!("available");
         let passed = agent.done("continue_workflow", call);
-        assert_eq!((passed.structured["kind"].as_str(), passed.step()), (Some("ok"), &json!("step-0")));
+        assert_eq!((passed.data["kind"].as_str(), passed.step()), (Some("ok"), &json!("step-0")));
         agent.close();
     }
 }

@@ -171,7 +171,7 @@ impl Agent {
 
     /// Makes the call that a reply suggests, with the agent's own words in place of placeholders.
     pub(crate) fn follow(&mut self, reply: &ToolReply) -> ToolReply {
-        self.follow_call(&reply.structured["nextCall"])
+        self.follow_call(&reply.data["nextCall"])
     }
 
     pub(crate) fn follow_call(&mut self, call: &Value) -> ToolReply {
@@ -199,7 +199,7 @@ impl Agent {
     }
 
     fn check(&mut self, reply: &ToolReply) {
-        let structured = &reply.structured;
+        let structured = &reply.data;
         assert_eq!(structured["text"], Value::from(reply.text.as_str()), "both channels say the same");
         let prompt = structured["pending"]["prompt"].as_str().filter(|prompt| reply.text.contains(*prompt));
         let other_bytes = reply.text.len() - prompt.map_or(0, str::len);
@@ -236,13 +236,13 @@ fn check_tokens(value: &Value, text: &str) {
 
 /// The call that completes the step of a reply.
 pub(crate) fn ack(reply: &ToolReply, notes: &str) -> Value {
-    let mut arguments = reply.structured["nextCall"]["arguments"].clone();
+    let mut arguments = reply.data["nextCall"]["arguments"].clone();
     arguments["output"] = json!({ "notesMarkdown": notes });
     arguments
 }
 
 pub(crate) fn label(reply: &ToolReply) -> String {
-    reply.structured["run"]["label"].as_str().unwrap().to_owned()
+    reply.data["run"]["label"].as_str().unwrap().to_owned()
 }
 
 /// A workflow of plain steps: `step-0`, `step-1` and so on.

@@ -20,7 +20,7 @@ fn insist(agent: &mut Agent, call: &Value) -> (ToolReply, usize) {
         if !reply.is_error {
             return (reply, retries);
         }
-        assert_eq!(reply.structured["retry"]["kind"], "retryable_after_ms", "{}", reply.text);
+        assert_eq!(reply.data["retry"]["kind"], "retryable_after_ms", "{}", reply.text);
     }
     panic!("the session was never free");
 }
@@ -36,12 +36,12 @@ fn take_part(
     let from = if same_ack { at.clone() } else { agent.look(&at.string("stateToken")) };
     gate.wait();
     let (reply, retries) = insist(agent, &ack(&from, notes));
-    if reply.structured["warnings"][0]["code"] != "REPLAY_INPUT_DIFFERS" {
+    if reply.data["warnings"][0]["code"] != "REPLAY_INPUT_DIFFERS" {
         return (reply, retries);
     }
     // The other chat was first; the suggested call keeps both.
     let mut call = ack(&from, notes);
-    call["ackToken"] = reply.structured["forkAckToken"].clone();
+    call["ackToken"] = reply.data["forkAckToken"].clone();
     let (reply, more) = insist(agent, &call);
     (reply, retries + more)
 }
@@ -73,7 +73,7 @@ fn figure_agent_4_resumes_in_two_chats_at_once() {
         });
         let here = chats[round % 2].look(&at.string("stateToken"));
         let summaries: Vec<&Value> =
-            here.structured["branches"].as_array().unwrap().iter().map(|branch| &branch["summary"]).collect();
+            here.data["branches"].as_array().unwrap().iter().map(|branch| &branch["summary"]).collect();
         assert_eq!(summaries.len(), 2, "two chats, two branches: {}", here.text);
         for (notes, reply, retries) in &results {
             assert!(summaries.contains(&&Value::from(notes.as_str())), "{notes} is lost: {}", here.text);
@@ -85,7 +85,7 @@ fn figure_agent_4_resumes_in_two_chats_at_once() {
     let [mut one, two] = chats;
     for (state_token, notes) in &acknowledged {
         let again = one.look(state_token);
-        let last = again.structured["recap"]["entries"].as_array().unwrap().last().unwrap();
+        let last = again.data["recap"]["entries"].as_array().unwrap().last().unwrap();
         assert_eq!(last["notes"], notes.as_str(), "each chat's note is on its own branch");
     }
     assert_eq!(acknowledged.len(), 2 * ROUNDS, "every chat got a home of its own in every round");

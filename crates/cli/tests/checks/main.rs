@@ -105,6 +105,6 @@ const FAILS: &str = "echo run >> scratch/runs\necho 'assertion failed: 1 == 2'\n
 
 /// The codes of a reply's blockers.
 fn blockers(reply: &ToolReply) -> Vec<String> {
-    let blockers = reply.structured["blockers"].as_array().cloned().unwrap_or_default();
+    let blockers = reply.data["blockers"].as_array().cloned().unwrap_or_default();
     blockers.iter().map(|blocker| blocker["code"].as_str().unwrap().to_owned()).collect()
 }

@@ -30,7 +30,7 @@ fn a_passing_check_is_recorded_and_the_run_continues() {
     let mut client = project.home.client();
     let first = project.start(&mut client, "guided");
     let next = client.next(&first);
-    assert_eq!((next.step(), next.warnings()), (&json!("report"), vec![]), "{}", next.structured);
+    assert_eq!((next.step(), next.warnings()), (&json!("report"), vec![]), "{}", next.data);
     let recorded = project.recorded(&first.label());
     let [check] = recorded.as_slice() else { panic!("one check: {recorded:?}") };
     let (evidence, outcome) = (&check["evidence"], &check["evidence"]["outcome"]);
@@ -54,14 +54,14 @@ fn a_check_that_fails_blocks_with_its_output() {
     let mut client = project.home.client();
     let first = project.start(&mut client, "guided");
     let blocked = client.next(&first);
-    assert_eq!(blockers(&blocked), ["CHECK_FAILED"], "{}", blocked.structured);
+    assert_eq!(blockers(&blocked), ["CHECK_FAILED"], "{}", blocked.data);
     let text = blocked.text.split("The step's text").next().unwrap().replace(&first.label(), "LABEL");
     let (before, rest) = text.split_once("(exit code 101, ").unwrap();
     let after = rest.split_once(')').unwrap().1;
     assert_snapshot!(format!("{before}(exit code 101, TIME){after}"));
     project.home.write(&project.path("check.sh"), PASSES);
     let next = client.next(&blocked);
-    assert_eq!(next.step(), "report", "{}", next.structured);
+    assert_eq!(next.step(), "report", "{}", next.data);
     assert_eq!(project.outcomes(&first.label()), ["failed", "passed"]);
     assert_eq!(project.runs(), 2);
 }
@@ -85,7 +85,7 @@ fn never_stop_records_a_failing_check_as_a_gap() {
     let run = at.label();
     for _ in 0..2 {
         at = client.next(&at);
-        assert_eq!(blockers(&at), ["CHECK_FAILED"], "{}", at.structured);
+        assert_eq!(blockers(&at), ["CHECK_FAILED"], "{}", at.data);
     }
     assert_eq!(client.next(&at).step(), "report");
     let log = project.home.done(&["log", &run, "--json"]).json();
@@ -105,7 +105,7 @@ fn a_check_that_takes_too_long_is_killed_with_its_descendants() {
     let first = project.start(&mut client, "guided");
     let held = until_released(&project.path("scratch/held"));
     let blocked = client.next(&first);
-    assert_eq!(blockers(&blocked), ["CHECK_FAILED"], "{}", blocked.structured);
+    assert_eq!(blockers(&blocked), ["CHECK_FAILED"], "{}", blocked.data);
     assert_eq!(project.outcomes(&first.label()), ["timed_out"]);
     held.recv_timeout(PATIENCE).expect("nothing that the check started holds the pipe any more");
 }
@@ -119,7 +119,7 @@ fn a_check_ends_with_its_server() {
     for is_killed in [true, false] {
         let mut client = project.home.client();
         let first = project.start(&mut client, "guided");
-        client.send_call("continue_workflow", with_own_words(&first.structured["nextCall"]["arguments"]));
+        client.send_call("continue_workflow", with_own_words(&first.data["nextCall"]["arguments"]));
         let mut held = BufReader::new(File::open(project.path("scratch/held")).unwrap());
         let mut line = String::new();
         held.read_line(&mut line).unwrap();
@@ -221,12 +221,12 @@ fn a_repeated_call_does_not_run_the_check_again() {
         let project = Project::trusted(&json!({}), script);
         let mut client = project.home.client();
         let first = project.start(&mut client, "guided");
-        let arguments = with_own_words(&first.structured["nextCall"]["arguments"]);
+        let arguments = with_own_words(&first.data["nextCall"]["arguments"]);
         let once = client.call("continue_workflow", arguments.clone());
         let twice = client.call("continue_workflow", arguments.clone());
         let mut other = project.home.client();
         let elsewhere = other.call("continue_workflow", arguments);
-        assert_eq!((&twice.structured, &elsewhere.structured), (&once.structured, &once.structured));
+        assert_eq!((&twice.data, &elsewhere.data), (&once.data, &once.data));
         assert_eq!(project.runs(), 1);
         assert_eq!(project.recorded(&first.label()).len(), 1);
     }
@@ -238,10 +238,10 @@ fn a_retry_on_the_same_files_does_not_run_the_check_again() {
     let project = Project::trusted(&json!({}), PASSES);
     let mut client = project.home.client();
     let first = project.start(&mut client, "guided");
-    let mut arguments = with_own_words(&first.structured["nextCall"]["arguments"]);
+    let mut arguments = with_own_words(&first.data["nextCall"]["arguments"]);
     arguments.as_object_mut().unwrap().remove("output");
     let blocked = client.call("continue_workflow", arguments);
-    assert_eq!(blockers(&blocked), ["MISSING_REQUIRED_NOTES"], "{}", blocked.structured);
+    assert_eq!(blockers(&blocked), ["MISSING_REQUIRED_NOTES"], "{}", blocked.data);
     assert_eq!(client.next(&blocked).step(), "report");
     assert_eq!(project.runs(), 1);
     assert_eq!(project.outcomes(&first.label()), ["passed"]);
@@ -258,7 +258,7 @@ fn the_same_ack_sent_while_a_check_runs_joins_it() {
     fifo(&project.path("scratch/gate"));
     let mut client = project.home.client();
     let first = project.start(&mut client, "guided");
-    let arguments = with_own_words(&first.structured["nextCall"]["arguments"]);
+    let arguments = with_own_words(&first.data["nextCall"]["arguments"]);
     client.send_call("continue_workflow", arguments.clone());
     // Opening blocks until the check reads.
     let mut gate = OpenOptions::new().write(true).open(project.path("scratch/gate")).unwrap();
@@ -268,9 +268,9 @@ fn the_same_ack_sent_while_a_check_runs_joins_it() {
     gate.write_all(b"go\n").unwrap();
     drop(gate);
     let (one, other) = (client.answer(), client.answer());
-    assert_eq!((one.step(), &other.structured), (&json!("report"), &one.structured));
+    assert_eq!((one.step(), &other.data), (&json!("report"), &one.data));
     let again = client.call("continue_workflow", arguments);
-    assert_eq!(again.structured, one.structured);
+    assert_eq!(again.data, one.data);
     assert_eq!(project.runs(), 1);
     assert_eq!(project.outcomes(&first.label()), ["passed"]);
 }
@@ -282,7 +282,7 @@ fn others_can_work_on_the_session_while_a_check_runs() {
     fifo(&project.path("scratch/gate"));
     let mut client = project.home.client();
     let first = project.start(&mut client, "guided");
-    let arguments = with_own_words(&first.structured["nextCall"]["arguments"]);
+    let arguments = with_own_words(&first.data["nextCall"]["arguments"]);
     client.send_call("continue_workflow", arguments);
     let mut gate = OpenOptions::new().write(true).open(project.path("scratch/gate")).unwrap();
     let mut other = project.home.client();
@@ -290,7 +290,7 @@ fn others_can_work_on_the_session_while_a_check_runs() {
         "checkpoint_workflow",
         json!({ "checkpointToken": first.string("checkpointToken"), "output": { "notesMarkdown": "meanwhile" } }),
     );
-    assert!(!saved.is_error, "{}", saved.structured);
+    assert!(!saved.is_error, "{}", saved.data);
     gate.write_all(b"go\n").unwrap();
     drop(gate);
     assert_eq!(client.answer().step(), "report");
@@ -302,7 +302,7 @@ fn progress_is_reported_to_a_client_that_asks_for_it() {
     let project = Project::trusted(&json!({}), PASSES);
     let mut client = project.home.client();
     let first = project.start(&mut client, "guided");
-    let arguments = with_own_words(&first.structured["nextCall"]["arguments"]);
+    let arguments = with_own_words(&first.data["nextCall"]["arguments"]);
     client.request(
         "tools/call",
         json!({ "name": "continue_workflow", "arguments": arguments, "_meta": { "progressToken": "p1" } }),
@@ -319,7 +319,7 @@ fn a_call_in_a_batch_that_asks_for_progress_is_answered() {
     let project = Project::trusted(&json!({}), PASSES);
     let mut client = project.home.client();
     let first = project.start(&mut client, "guided");
-    let arguments = with_own_words(&first.structured["nextCall"]["arguments"]);
+    let arguments = with_own_words(&first.data["nextCall"]["arguments"]);
     let meta = json!({ "progressToken": "p1" });
     let call = |id: u64, tool: &str, arguments: Value| {
         json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call",
@@ -345,7 +345,7 @@ fn a_check_that_changes_files_is_reported() {
     let mut client = project.home.client();
     let first = project.start(&mut client, "guided");
     let next = client.next(&first);
-    assert_eq!(next.warnings(), ["CHECK_CHANGED_TREE"], "{}", next.structured);
+    assert_eq!(next.warnings(), ["CHECK_CHANGED_TREE"], "{}", next.data);
     let outcome = &project.recorded(&first.label())[0]["evidence"]["outcome"];
     assert_ne!(outcome["treeBefore"], outcome["treeAfter"]);
 }
@@ -390,7 +390,7 @@ fn a_claim_that_this_attempts_check_confirms_is_not_contradicted() {
     let mut client = project.home.client();
     let first = project.start(&mut client, "guided");
     // The host tells its hook what our tool returned, so the chat is known to be watched.
-    let response = json!([{ "type": "text", "text": first.structured["text"] }]);
+    let response = json!([{ "type": "text", "text": first.data["text"] }]);
     let input = json!({
         "session_id": "chat", "cwd": project.home.project(), "hook_event_name": "PostToolUse",
         "tool_name": "mcp__workrail__start_workflow", "tool_response": response,
@@ -406,7 +406,7 @@ fn a_claim_that_this_attempts_check_confirms_is_not_contradicted() {
     let output = json!({ "notesMarkdown": "All tests pass.", "artifacts": [report] });
     let call = json!({ "ackToken": first.string("ackToken"), "output": output });
     let next = client.call("continue_workflow", call);
-    assert_eq!(next.step(), "report", "{}", next.structured);
+    assert_eq!(next.step(), "report", "{}", next.data);
     assert_eq!(project.runs(), 1);
-    assert_eq!(next.warnings(), [] as [&str; 0], "{}", next.structured);
+    assert_eq!(next.warnings(), [] as [&str; 0], "{}", next.data);
 }

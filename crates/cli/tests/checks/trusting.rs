@@ -17,9 +17,9 @@ fn an_untrusted_check_is_recorded_as_not_run_and_does_not_block() {
     let mut client = project.home.client();
     let first = project.start(&mut client, "guided");
     let next = client.next(&first);
-    assert_eq!(next.step(), "report", "{}", next.structured);
+    assert_eq!(next.step(), "report", "{}", next.data);
     assert_eq!(next.warnings(), ["CHECK_NOT_RUN"]);
-    let told = next.structured["warnings"][0]["message"].as_str().unwrap().replace(&first.label(), "LABEL");
+    let told = next.data["warnings"][0]["message"].as_str().unwrap().replace(&first.label(), "LABEL");
     assert_snapshot!(told);
     assert_eq!(project.outcomes(&first.label()), ["not_run: untrusted"]);
     assert_eq!(project.runs(), 0);
@@ -184,14 +184,14 @@ fn a_step_that_asks_for_checked_evidence_waits_for_the_check() {
     let mut client = project.home.client();
     let first = project.start(&mut client, "guided");
     let blocked = client.next(&first);
-    assert_eq!(blockers(&blocked), ["EVIDENCE_MISSING"], "{}", blocked.structured);
-    let blocker = &blocked.structured["blockers"][0];
+    assert_eq!(blockers(&blocked), ["EVIDENCE_MISSING"], "{}", blocked.data);
+    let blocker = &blocked.data["blockers"][0];
     let words =
         format!("{}\n{}", blocker["message"].as_str().unwrap(), blocker["suggestedFix"].as_str().unwrap());
     assert_snapshot!(words.replace(&first.label(), "LABEL"));
     project.trust();
     let next = client.next(&blocked);
-    assert_eq!(next.step(), "report", "{}", next.structured);
+    assert_eq!(next.step(), "report", "{}", next.data);
     assert_eq!(project.outcomes(&first.label()), ["not_run: untrusted", "passed"]);
 }
 
@@ -202,7 +202,7 @@ fn never_stop_does_not_ask_the_agent_for_trust() {
     let mut client = project.home.client();
     let first = project.start(&mut client, "full_auto_never_stop");
     let next = client.next(&first);
-    assert_eq!(next.step(), "report", "{}", next.structured);
+    assert_eq!(next.step(), "report", "{}", next.data);
     let log = project.home.done(&["log", &first.label(), "--json"]).json();
     let gap = log["events"].as_array().unwrap().iter().find(|event| event["kind"] == "gap_recorded").unwrap();
     assert_eq!(gap["data"]["reason"]["detail"], "evidence_missing");
@@ -215,7 +215,7 @@ fn a_step_that_requires_observed_evidence_accepts_what_the_engine_saw() {
     let mut client = project.home.client();
     let first = project.start(&mut client, "guided");
     let blocked = client.next(&first);
-    assert_eq!(blockers(&blocked), ["EVIDENCE_MISSING"], "{}", blocked.structured);
+    assert_eq!(blockers(&blocked), ["EVIDENCE_MISSING"], "{}", blocked.data);
     project.home.write(&project.path("new.txt"), "work\n");
     assert_eq!(client.next(&blocked).step(), "report");
 }
@@ -230,27 +230,27 @@ fn a_criterion_asks_for_evidence_of_what_the_notes_claim() {
     let project = Project::new(&json!({ "validationCriteria": criteria }), PASSES);
     let mut client = project.home.client();
     let submitted = |reply: &ToolReply, notes: &str| {
-        let mut arguments = with_own_words(&reply.structured["nextCall"]["arguments"]);
+        let mut arguments = with_own_words(&reply.data["nextCall"]["arguments"]);
         arguments["output"] = json!({ "notesMarkdown": notes });
         arguments
     };
     let first = project.start(&mut client, "guided");
     let neither = client.call("continue_workflow", submitted(&first, "Changed the parser."));
-    assert_eq!(blockers(&neither), ["INVALID_REQUIRED_OUTPUT"], "{}", neither.structured);
+    assert_eq!(blockers(&neither), ["INVALID_REQUIRED_OUTPUT"], "{}", neither.data);
     let claimed = client.call("continue_workflow", submitted(&neither, "Tests: passed"));
-    assert_eq!(blockers(&claimed), ["EVIDENCE_MISSING"], "{}", claimed.structured);
-    let blocker = &claimed.structured["blockers"][0];
+    assert_eq!(blockers(&claimed), ["EVIDENCE_MISSING"], "{}", claimed.data);
+    let blocker = &claimed.data["blockers"][0];
     let words =
         format!("{}\n{}", blocker["message"].as_str().unwrap(), blocker["suggestedFix"].as_str().unwrap());
     assert_snapshot!(words.replace(&first.label(), "LABEL"));
     project.trust();
     let next = client.next(&claimed);
-    assert_eq!(next.step(), "report", "the notes were kept: {}", next.structured);
+    assert_eq!(next.step(), "report", "the notes were kept: {}", next.data);
     assert_eq!(project.outcomes(&first.label()).last().unwrap(), "passed");
     project.home.done(&["trust", "revoke", "--all"]);
     let other = project.start(&mut client, "guided");
     let other = client.call("continue_workflow", submitted(&other, "Tests: none"));
-    assert_eq!(other.step(), "report", "{}", other.structured);
+    assert_eq!(other.step(), "report", "{}", other.data);
 }
 
 /// G107: a claim that was refused can be withdrawn, and the record then has only what replaced it.
@@ -265,14 +265,14 @@ fn a_claim_without_evidence_can_be_withdrawn() {
     let mut client = project.home.client();
     let first = project.start(&mut client, "guided");
     let submitted = |reply: &ToolReply, notes: &str| {
-        let mut arguments = with_own_words(&reply.structured["nextCall"]["arguments"]);
+        let mut arguments = with_own_words(&reply.data["nextCall"]["arguments"]);
         arguments["output"] = json!({ "notesMarkdown": notes });
         arguments
     };
     let claimed = client.call("continue_workflow", submitted(&first, "Tests: passed"));
-    assert_eq!(blockers(&claimed), ["EVIDENCE_MISSING"], "{}", claimed.structured);
+    assert_eq!(blockers(&claimed), ["EVIDENCE_MISSING"], "{}", claimed.data);
     let next = client.call("continue_workflow", submitted(&claimed, "Not tested: the runner is offline."));
-    assert_eq!(next.step(), "report", "{}", next.structured);
+    assert_eq!(next.step(), "report", "{}", next.data);
     let log = project.home.done(&["log", &first.label(), "--json"]).json();
     let outputs =
         log["events"].as_array().unwrap().iter().filter(|event| event["kind"] == "node_output_appended");
@@ -290,9 +290,9 @@ fn notes_that_need_evidence_cannot_be_left_out() {
     let project = Project::new(&step, PASSES);
     let mut client = project.home.client();
     let first = project.start(&mut client, "guided");
-    let mut arguments = with_own_words(&first.structured["nextCall"]["arguments"]);
+    let mut arguments = with_own_words(&first.data["nextCall"]["arguments"]);
     arguments["output"] = json!({ "artifacts": [{ "kind": "wr.verification_report", "result": "passed",
         "checks": [{ "name": "unit", "result": "passed" }] }] });
     let blocked = client.call("continue_workflow", arguments);
-    assert_eq!(blockers(&blocked), ["MISSING_REQUIRED_OUTPUT"], "{}", blocked.structured);
+    assert_eq!(blockers(&blocked), ["MISSING_REQUIRED_OUTPUT"], "{}", blocked.data);
 }

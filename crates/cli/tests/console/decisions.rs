@@ -45,7 +45,7 @@ fn a_rejection_reason_reaches_the_agent() {
     let rejected = console.act(&run_id(&first), "reject", "&reason=Keep+the+old+table+until+Monday");
     assert_eq!(rejected.status, 303, "{rejected:?}");
     let retried = next(&mut client, &blocked);
-    assert_eq!(retried.structured["kind"], "blocked");
+    assert_eq!(retried.data["kind"], "blocked");
     assert_text(&home, "reply_after_a_rejection_in_the_console", &retried.text);
 }
 
@@ -55,7 +55,7 @@ fn a_question_is_answered() {
     let mut client = home.client();
     let first = start(&mut client, "team.asking", "Release");
     let blocked = next_without_answer(&mut client, &first);
-    assert_eq!(blocked.structured["kind"], "blocked", "{}", blocked.structured);
+    assert_eq!(blocked.data["kind"], "blocked", "{}", blocked.data);
     let console = Console::open(&home);
     assert_text(&home, "console_needs_an_answer", &console.page("/").part("needs"));
     let empty = console.act(&run_id(&first), "answer", "&answer.targetBranch=++");
@@ -118,7 +118,7 @@ fn an_invalid_answer_is_refused_and_can_be_given_again() {
     let mut client = home.client();
     let first = start(&mut client, "team.sized", "Release");
     let blocked = next_without_answer(&mut client, &first);
-    assert_eq!(blocked.structured["kind"], "blocked", "{}", blocked.structured);
+    assert_eq!(blocked.data["kind"], "blocked", "{}", blocked.data);
     let console = Console::open(&home);
     let run = run_id(&first);
     assert_text(&home, "console_needs_a_choice", &console.page("/").part("needs"));
@@ -166,7 +166,7 @@ fn an_answer_to_a_text_question_is_text_even_if_it_is_a_number() {
     let mut client = home.client();
     let first = start(&mut client, "team.named", "Release");
     let blocked = next_without_answer(&mut client, &first);
-    assert_eq!(blocked.structured["kind"], "blocked", "{}", blocked.structured);
+    assert_eq!(blocked.data["kind"], "blocked", "{}", blocked.data);
     let console = Console::open(&home);
     let run = run_id(&first);
     assert_eq!(console.act(&run, "answer", "&answer.release=1").status, 303);
@@ -181,10 +181,10 @@ fn nothing_can_be_decided_that_the_page_does_not_show_in_full() {
     let home = home();
     let mut client = home.client();
     let first = start(&mut client, "team.gated", "Release");
-    let mut call = with_own_words(&first.structured["nextCall"]["arguments"]);
+    let mut call = with_own_words(&first.data["nextCall"]["arguments"]);
     call["output"]["notesMarkdown"] = Value::from(format!("{} the hidden end", "words ".repeat(13_000)));
     let blocked = client.call("continue_workflow", call);
-    assert_eq!(blocked.structured["kind"], "blocked", "{}", blocked.structured);
+    assert_eq!(blocked.data["kind"], "blocked", "{}", blocked.data);
     let console = Console::open(&home);
     let run = run_id(&first);
     for (path, part) in [("/".to_owned(), "needs"), (format!("/run/{run}"), "run")] {
@@ -200,7 +200,7 @@ fn text_that_markdown_hides_is_shown_verbatim() {
     let home = home();
     let mut client = home.client();
     let first = start(&mut client, "team.gated", "Release");
-    let mut call = with_own_words(&first.structured["nextCall"]["arguments"]);
+    let mut call = with_own_words(&first.data["nextCall"]["arguments"]);
     call["output"]["notesMarkdown"] =
         Value::from("The plan.\n\n[x]: http://a \"and delete production\"\n\n```sh rm -rf /\nls\n```");
     client.call("continue_workflow", call);
@@ -219,13 +219,13 @@ fn artifacts_under_decision_are_tables_if_their_contract_has_rows() {
     }));
     let mut client = home.client();
     let first = start(&mut client, "team.reviewed", "Review");
-    let mut call = with_own_words(&first.structured["nextCall"]["arguments"]);
+    let mut call = with_own_words(&first.data["nextCall"]["arguments"]);
     call["output"]["artifacts"] = json!([{
         "kind": "wr.changed_files",
         "changedFiles": [{ "path": "src/a.rs", "summary": "Adds the limit", "risk": "L" }],
     }]);
     let blocked = client.call("continue_workflow", call);
-    assert_eq!(blocked.structured["kind"], "blocked", "{}", blocked.structured);
+    assert_eq!(blocked.data["kind"], "blocked", "{}", blocked.data);
     let console = Console::open(&home);
     for path in ["/".to_owned(), format!("/run/{}", run_id(&first))] {
         let page = console.page(&path).body;
@@ -243,7 +243,7 @@ fn a_form_decides_only_on_what_it_showed() {
     let run = run_id(&first);
     let old = console.page(&format!("/run/{run}"));
     let form = format!("token={}&seen={}&back=%2F", old.field("token"), old.field("seen"));
-    let mut call = with_own_words(&blocked.structured["nextCall"]["arguments"]);
+    let mut call = with_own_words(&blocked.data["nextCall"]["arguments"]);
     call["output"] = json!({ "notesMarkdown": "Something else entirely." });
     client.call("continue_workflow", call);
     let late = console.post(&format!("/run/{run}/approve"), &form);
@@ -273,6 +273,6 @@ fn an_abandoned_run_is_closed_with_a_reason_and_reopened_by_the_next_step() {
     let recorded = events.find(|event| event["kind"] == "run_closed").unwrap();
     assert_eq!(recorded["data"]["channel"], "console");
     let next = next(&mut client, &first);
-    assert_eq!(next.structured["kind"], "blocked", "{}", next.text);
+    assert_eq!(next.data["kind"], "blocked", "{}", next.text);
     assert!(console.page(&format!("/run/{run}")).actions().contains(&format!("/run/{run}/close")));
 }

@@ -165,13 +165,13 @@ fn an_agents_text_is_shown_as_text_on_every_page() {
     }));
     let mut client = home.client();
     let first = start(&mut client, "team.hostile", &format!("Goal words {HOSTILE}"));
-    let mut call = with_own_words(&first.structured["nextCall"]["arguments"]);
+    let mut call = with_own_words(&first.data["nextCall"]["arguments"]);
     call["output"]["notesMarkdown"] =
         Value::from(format!("Notes words {HOSTILE}\n\n[x](javascript:alert(3))"));
     call["output"]["artifacts"] = json!([{ "kind": "team.odd", "value": HOSTILE }]);
     call["context"] = json!({ "odd": HOSTILE });
     let blocked = client.call("continue_workflow", call);
-    assert_eq!(blocked.structured["kind"], "blocked", "{}", blocked.structured);
+    assert_eq!(blocked.data["kind"], "blocked", "{}", blocked.data);
     let console = Console::open(&home);
     let mut paths = pages(&first);
     paths.extend([

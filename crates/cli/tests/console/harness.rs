@@ -76,11 +76,11 @@ pub(crate) fn next(client: &mut McpClient, reply: &ToolReply) -> ToolReply {
 }
 
 pub(crate) fn run_id(reply: &ToolReply) -> String {
-    reply.structured["run"]["runId"].as_str().unwrap().to_owned()
+    reply.data["run"]["runId"].as_str().unwrap().to_owned()
 }
 
 pub(crate) fn session_id(reply: &ToolReply) -> String {
-    reply.structured["run"]["sessionId"].as_str().unwrap().to_owned()
+    reply.data["run"]["sessionId"].as_str().unwrap().to_owned()
 }
 
 /// A started console. It ends with the test.
@@ -295,7 +295,7 @@ pub(crate) fn warnings_of_doctor(home: &Home) -> String {
 
 /// Makes the next call without the context that could contain the answer.
 pub(crate) fn next_without_answer(client: &mut McpClient, reply: &ToolReply) -> ToolReply {
-    let mut arguments = with_own_words(&reply.structured["nextCall"]["arguments"]);
+    let mut arguments = with_own_words(&reply.data["nextCall"]["arguments"]);
     arguments.as_object_mut().unwrap().remove("context");
     client.call("continue_workflow", arguments)
 }

@@ -74,7 +74,7 @@ impl Stage {
     pub(crate) fn is_closed(&mut self, attack: &str) {
         assert_eq!(decisions(&self.home, &self.run), Vec::<Value>::new(), "{attack}");
         let again = next(&mut self.client, &self.blocked);
-        assert_eq!(again.structured["kind"], "blocked", "{attack}: {}", again.structured);
+        assert_eq!(again.data["kind"], "blocked", "{attack}: {}", again.data);
         self.blocked = again;
     }
 }
@@ -109,7 +109,7 @@ const ATTACKS: &[Attack] = &[
     ("a signature of what was submitted before", |stage| {
         let (form, asked) = stage.asked();
         let signed = stage.key.sign(&asked, &stage.console.origin());
-        let mut arguments = stage.blocked.structured["nextCall"]["arguments"].clone();
+        let mut arguments = stage.blocked.data["nextCall"]["arguments"].clone();
         arguments["output"] = json!({ "notesMarkdown": "Something else entirely, and worse." });
         stage.blocked = stage.client.call("continue_workflow", arguments);
         stage.send(form, signed)
@@ -246,14 +246,14 @@ fn an_assertion_is_accepted_once() {
     let replayed = stage.send(form, signed.clone());
     assert!((400..500).contains(&replayed.status), "{replayed:?}");
     // The same assertion again, for a different submission by the agent.
-    let mut arguments = stage.blocked.structured["nextCall"]["arguments"].clone();
+    let mut arguments = stage.blocked.data["nextCall"]["arguments"].clone();
     arguments["output"] = json!({ "notesMarkdown": "Something else entirely, and worse." });
     stage.blocked = stage.client.call("continue_workflow", arguments);
-    assert_eq!(stage.blocked.structured["kind"], "blocked", "what was approved is something else");
+    assert_eq!(stage.blocked.data["kind"], "blocked", "what was approved is something else");
     let replayed = stage.send(stage.console.run_form(&stage.run, &[]), signed);
     assert!((400..500).contains(&replayed.status), "{replayed:?}");
     assert_eq!(decisions(&stage.home, &stage.run).len(), 1);
-    assert_eq!(next(&mut stage.client, &stage.blocked).structured["kind"], "blocked");
+    assert_eq!(next(&mut stage.client, &stage.blocked).data["kind"], "blocked");
 }
 
 #[test]
@@ -261,7 +261,7 @@ fn no_command_of_an_agent_with_a_shell_opens_the_gate() {
     let mut stage = stage();
     stage.home.done(&["config", "set", "approvals.require", "passkey"]);
     let run = stage.run.clone();
-    let label = stage.blocked.structured["run"]["label"].as_str().unwrap().to_owned();
+    let label = stage.blocked.data["run"]["label"].as_str().unwrap().to_owned();
     let commands: [(&[&str], &str); 7] = [
         (&["approve", &label], &label),
         (&["approve", &run, "--json"], &label),
@@ -371,13 +371,13 @@ fn is_open(home: &Home, run: &str) -> bool {
     let found = client.call("resume_session", json!({ "run": run }));
     let shown = next(&mut client, &found);
     let sent = next(&mut client, &shown);
-    sent.structured["kind"] != "blocked"
+    sent.data["kind"] != "blocked"
 }
 
 #[test]
 fn a_decision_is_exported_with_its_key_and_is_foreign_elsewhere() {
     let mut stage = stage();
-    let label = stage.blocked.structured["run"]["label"].as_str().unwrap().to_owned();
+    let label = stage.blocked.data["run"]["label"].as_str().unwrap().to_owned();
     assert_eq!(stage.console.act_signed(&stage.run, "approve", &[], &mut stage.key).status, 303);
     let (elsewhere, verified) = forged(&stage, |_| {});
     assert_eq!(verified["counts"]["foreignDecisions"], 1, "{verified}");
@@ -452,7 +452,7 @@ const FORGERIES: &[Forgery] = &[
 #[test]
 fn a_bundle_with_a_forged_approval_is_reported_and_opens_nothing() {
     let mut stage = stage();
-    let label = stage.blocked.structured["run"]["label"].as_str().unwrap().to_owned();
+    let label = stage.blocked.data["run"]["label"].as_str().unwrap().to_owned();
     assert_eq!(stage.console.act_signed(&stage.run, "approve", &[], &mut stage.key).status, 303);
     let (genuine, _) = forged(&stage, |_| {});
     let mut said = String::new();

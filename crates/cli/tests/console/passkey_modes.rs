@@ -35,7 +35,7 @@ fn raise(stage: &mut Stage) {
 }
 
 fn gaps(reply: &ToolReply) -> String {
-    reply.structured["run"]["gaps"].to_string() + &reply.text
+    reply.data["run"]["gaps"].to_string() + &reply.text
 }
 
 #[test]
@@ -43,15 +43,15 @@ fn a_mode_without_a_passkey_waits_at_the_gate() {
     let mut stage = stage();
     let mode = json!({ "workflowId": "team.signed", "goal": "Release", "mode": NEVER_STOP });
     let first = stage.client.call("start_workflow", mode);
-    assert_eq!(next(&mut stage.client, &first).structured["kind"], "blocked", "started in that mode");
+    assert_eq!(next(&mut stage.client, &first).data["kind"], "blocked", "started in that mode");
 
     let file = stage.home.config();
     stage.home.write(&file, &format!("[preferences]\nautonomy = \"{NEVER_STOP}\"\n"));
     let first = start(&mut stage.client, "team.signed", "By default");
-    assert_eq!(next(&mut stage.client, &first).structured["kind"], "blocked", "the default of new runs");
+    assert_eq!(next(&mut stage.client, &first).data["kind"], "blocked", "the default of new runs");
     fs::remove_file(&file).unwrap();
 
-    let label = stage.blocked.structured["run"]["label"].as_str().unwrap().to_owned();
+    let label = stage.blocked.data["run"]["label"].as_str().unwrap().to_owned();
     let raised = stage.home.typed(&["session", "prefs", "set", NEVER_STOP, "--session", &label], &label);
     assert_ne!(raised.code, 0, "the workflow asks for a passkey, whatever the settings say: {raised:?}");
     stage.is_closed("a mode raised with a typed label");
@@ -120,7 +120,7 @@ fn a_passkeys_consent_to_a_mode_is_applied_once() {
     }
     fs::write(stage.home.data().join("sessions").join(folder).join("control.json"), changed.to_string())
         .unwrap();
-    assert_eq!(next(&mut stage.client, &second).structured["kind"], "blocked", "signed for another session");
+    assert_eq!(next(&mut stage.client, &second).data["kind"], "blocked", "signed for another session");
 }
 
 #[test]
@@ -134,7 +134,7 @@ fn a_repository_requires_passkeys_whatever_the_agent_does_with_its_folder() {
     let mut client = home.client();
     let first = start(&mut client, "team.gated", "Release");
     let blocked = next(&mut client, &first);
-    let label = blocked.structured["run"]["label"].as_str().unwrap().to_owned();
+    let label = blocked.data["run"]["label"].as_str().unwrap().to_owned();
 
     fs::rename(home.project().join(".git"), home.root().join("git")).unwrap();
     let approved = home.typed(&["approve", &label], &label);
@@ -143,10 +143,10 @@ fn a_repository_requires_passkeys_whatever_the_agent_does_with_its_folder() {
 
     // Another server, which does not know where the run was started, is given another repository.
     let mut other = home.client();
-    let mut arguments = blocked.structured["nextCall"]["arguments"].clone();
+    let mut arguments = blocked.data["nextCall"]["arguments"].clone();
     arguments["workspacePath"] = json!(elsewhere.to_str().unwrap());
     let again = other.call("continue_workflow", arguments);
-    assert_eq!(again.structured["kind"], "blocked");
+    assert_eq!(again.data["kind"], "blocked");
     let approved = home.typed(&["approve", &label], &label);
     assert_ne!(approved.code, 0, "worked on elsewhere: {approved:?}");
 }
@@ -248,11 +248,11 @@ fn a_backup_without_keys_keeps_decisions_verifiable_and_restores_a_lost_log() {
 #[test]
 fn what_only_a_passkey_decides_is_shown_in_full_at_any_length() {
     let mut stage = stage();
-    let mut arguments = stage.blocked.structured["nextCall"]["arguments"].clone();
+    let mut arguments = stage.blocked.data["nextCall"]["arguments"].clone();
     let end = "and this is the end of it.";
     arguments["output"] = json!({ "notesMarkdown": format!("{} {end}", "A long plan. ".repeat(8000)) });
     stage.blocked = stage.client.call("continue_workflow", arguments);
-    assert_eq!(stage.blocked.structured["kind"], "blocked");
+    assert_eq!(stage.blocked.data["kind"], "blocked");
     assert!(stage.console.page(&format!("/run/{}", stage.run)).body.contains(end));
     assert_eq!(stage.console.act_signed(&stage.run, "approve", &[], &mut stage.key).status, 303);
 }

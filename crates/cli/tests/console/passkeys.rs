@@ -207,7 +207,7 @@ fn a_required_but_unenrolled_passkey_leads_to_the_console() {
     let mut client = home.client();
     let first = start(&mut client, "team.gated", "Release");
     let blocked = next(&mut client, &first);
-    assert_eq!(blocked.structured["kind"], "blocked");
+    assert_eq!(blocked.data["kind"], "blocked");
     assert_text(&home, "reply_that_needs_a_passkey", &blocked.text);
     assert_text(&home, "status_that_needs_a_passkey", &home.done(&["status"]).out);
     let console = Console::open(&home);
@@ -224,7 +224,7 @@ fn a_repository_can_require_passkeys() {
     let first = start(&mut client, "team.gated", "Release");
     let blocked = next(&mut client, &first);
     assert_text(&home, "reply_in_a_repository_with_passkeys", &blocked.text);
-    let label = blocked.structured["run"]["label"].as_str().unwrap();
+    let label = blocked.data["run"]["label"].as_str().unwrap();
     let approved = home.typed(&["approve", label], label);
     assert_ne!(approved.code, 0, "{approved:?}");
 }

@@ -46,7 +46,8 @@ fn a_run_in_a_damaged_session_is_marked_everywhere_and_offers_only_what_works() 
     next(&mut client, &first);
     let (session, run) = (session_id(&first), run_id(&first));
     // A second run in the session, so that there is a timeline.
-    let inside = json!({ "workflowId": "team.plain", "goal": "Inner", "sessionToken": first.structured["run"]["label"] });
+    let inside =
+        json!({ "workflowId": "team.plain", "goal": "Inner", "sessionToken": first.data["run"]["label"] });
     client.call("start_workflow", inside);
     client.close();
     let events = home.data().join("sessions").join(&session).join("events");
@@ -89,7 +90,7 @@ fn a_session_is_kept_and_deleted_whatever_its_runs_are_doing() {
     next(&mut client, &waiting);
     let running = start(&mut client, "team.plain", "Runs");
     let closed = start(&mut client, "team.plain", "Closed");
-    home.done(&["close", closed.structured["run"]["label"].as_str().unwrap(), "--reason", "not needed"]);
+    home.done(&["close", closed.data["run"]["label"].as_str().unwrap(), "--reason", "not needed"]);
     let console = Console::open(&home);
     let token = format!("token={}", console.page("/").field("token"));
     for own in [&waiting, &running, &closed] {
@@ -310,7 +311,7 @@ fn a_complete_run_offers_nothing_to_continue() {
     let path = format!("/run/{}", run_id(&first));
     assert_text(&home, "console_started_run", &console.page(&path).words());
     let done = next(&mut client, &first);
-    assert_eq!(done.structured["isComplete"], true, "{}", done.structured);
+    assert_eq!(done.data["isComplete"], true, "{}", done.data);
     assert_text(&home, "console_complete_run", &console.page(&path).words());
 }
 
@@ -322,7 +323,7 @@ fn a_run_page_reads_only_the_notes_of_the_point_it_shows() {
     let long = "A long paragraph. ".repeat(1000);
     let arguments = json!({ "ackToken": first.string("ackToken"), "output": { "notesMarkdown": long } });
     let second = client.call("continue_workflow", arguments);
-    let run = second.structured["run"]["runId"].as_str().unwrap();
+    let run = second.data["run"]["runId"].as_str().unwrap();
     let console = Console::open(&home);
     let page = console.page(&format!("/run/{run}")).body;
     let root = page.split("?node=").nth(1).and_then(|rest| rest.split(['#', '"', '&']).next()).unwrap();

@@ -12,10 +12,10 @@ use crate::advice::{self, Advice};
 use crate::commands::{About, Call, Command, CommandResult, Compare, Effect, End};
 use crate::damages::{Damage, FOREIGN};
 use crate::differences::short;
+use crate::file_tree::{self, Tree};
 use crate::files::{Role, Target};
 use crate::oracle::Case;
 use crate::template::Template;
-use crate::tree::{self, Tree};
 
 #[derive(Debug)]
 pub(crate) struct Violation {
@@ -123,9 +123,9 @@ impl<'a> CellGroup<'a> {
 
     /// What is wrong in one cell, whether the store is unchanged, and what the answer recommends.
     fn cell(&self, case: &Case<'_>, command: &Command, home: &Home) -> (Vec<String>, bool, Vec<Advice>) {
-        let before = tree::read(&home.data());
+        let before = file_tree::read(&home.data());
         let answer = command.run(home);
-        let after = tree::read(&home.data());
+        let after = file_tree::read(&home.data());
         self.show(command, &answer);
         let mut found = case.judge(command, &answer);
         if command.name.starts_with("export") && answer.end == End::Done {
@@ -134,7 +134,7 @@ impl<'a> CellGroup<'a> {
                 found.push(format!("the exported file is refused: {}", short(&taken.out)));
             }
         }
-        let differences = tree::differences(&before, &after);
+        let differences = file_tree::differences(&before, &after);
         match command.effect {
             Effect::Looks if differences.is_empty() => {}
             Effect::Looks => {
@@ -212,7 +212,10 @@ impl<'a> CellGroup<'a> {
     fn taken_away(&self, command: &Command, home: &Home, before: &Tree, after: &Tree) -> Vec<String> {
         let mut found = Vec::new();
         for (path, entry) in before {
-            if tree::is_derived(path) || tree::is_working_file(path) || after.get(path) == Some(entry) {
+            if file_tree::is_derived(path)
+                || file_tree::is_working_file(path)
+                || after.get(path) == Some(entry)
+            {
                 continue;
             }
             let name = path.file_name().unwrap().to_string_lossy();
@@ -224,8 +227,8 @@ impl<'a> CellGroup<'a> {
                 && now.as_ref().zip(was.as_ref()).is_some_and(|(now, was)| now.starts_with(was));
             let is_applied = self.is_applied(command, path);
             let digest = name.trim_end_matches(".json");
-            let is_garbage =
-                command.name == "gc" && digest.len() == 64 && !self.template.referrers.contains_key(digest);
+            let collects = command.name == "gc" || command.name.starts_with("purge");
+            let is_garbage = collects && digest.len() == 64 && !self.template.referrers.contains_key(digest);
             if !(is_restored || has_grown || is_applied || is_garbage) || name == FOREIGN && !is_applied {
                 found.push(format!("{} was changed or removed", path.display()));
             }
@@ -350,7 +353,11 @@ impl<'a> CellGroup<'a> {
     ) -> Vec<String> {
         let replaceable = match command.name.as_str() {
             "new http secret" => self.target.role == Role::HttpSecret,
-            "passkeys reset" => self.target.role == Role::Passkeys,
+            // What cannot be read may be intact: only the person can say whether to give it up.
+            "passkeys reset" => {
+                let is_readable = !self.damage.blocks_a_lock() && self.damage != Damage::Huge;
+                self.target.role == Role::Passkeys && is_readable
+            }
             _ if self.target.name == "keys folder" => matches!(self.damage, Damage::Missing | Damage::Empty),
             _ => self.target.name == "keyring" && case.harms && !case.has_usable_keys,
         };
@@ -382,7 +389,7 @@ impl<'a> CellGroup<'a> {
         let mut server = home.server().ok()?;
         let found = server.try_call("resume_session", json!({ "run": run.label }));
         let next = match found {
-            Ok(reply) if !reply.is_error => reply.structured["nextCall"]["arguments"].clone(),
+            Ok(reply) if !reply.is_error => reply.data["nextCall"]["arguments"].clone(),
             Ok(reply) => return Some(format!("after the repair, resume says: {}", short(&reply.text))),
             Err(why) => return Some(format!("after the repair, resume breaks: {}", short(&why))),
         };

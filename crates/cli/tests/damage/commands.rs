@@ -189,14 +189,10 @@ fn run_tool(home: &Home, wrapper: &[&str], tool: &str, arguments: &Value) -> Com
         Ok(_) if told.contains("panicked at") || !status.success() => failed(format!("{status}: {told}")),
         Ok(reply) => {
             let end = match reply.is_error {
-                true => End::Refused(reply.structured["code"].as_str().unwrap_or("none").to_owned()),
+                true => End::Refused(reply.data["code"].as_str().unwrap_or("none").to_owned()),
                 false => End::Done,
             };
-            CommandResult {
-                end,
-                value: normal(&reply.structured, home),
-                output: format!("{}\n{told}", reply.text),
-            }
+            CommandResult { end, value: normal(&reply.data, home), output: format!("{}\n{told}", reply.text) }
         }
     }
 }

@@ -17,10 +17,10 @@ use workrail_testkit::skipped::skip;
 
 use crate::commands::{About, Call, Command, CommandResult, Effect, End};
 use crate::differences::short;
+use crate::file_tree::{self, Tree};
 use crate::matrix::scratch;
 use crate::rows::{ADDED_SOURCE, commands};
 use crate::template::{GIT_SOURCE, Template};
-use crate::tree::{self, Tree};
 
 /// By default, one in this many faults is tried.
 const SAMPLED_ONE_IN: usize = 431;
@@ -155,7 +155,7 @@ fn figure_faults_at_system_calls() {
         .filter(|(number, fault)| (full || number % SAMPLED_ONE_IN == 0) && fault.name().contains(&only))
         .map(|(_, fault)| fault)
         .collect();
-    let before = tree::read(&template.home.data());
+    let before = file_tree::read(&template.home.data());
     let undisturbed = undisturbed(&template, &commands, &place.path().join("undisturbed"));
     let (next, felt, violations) = (AtomicUsize::new(0), AtomicUsize::new(0), Mutex::new(Vec::new()));
     std::thread::scope(|scope| {
@@ -225,7 +225,7 @@ impl Trial<'_> {
         if !hit_something_else(&log, &home) {
             found.extend(broken(fault, &answer));
         }
-        let differences = tree::differences(self.before, &tree::read(&home.data()));
+        let differences = file_tree::differences(self.before, &file_tree::read(&home.data()));
         match fault.command.effect {
             // The store is unchanged, so everything else is known.
             Effect::Looks if differences.is_empty() => {}

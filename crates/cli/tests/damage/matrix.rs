@@ -13,10 +13,10 @@ use workrail_testkit::skipped::skip;
 use crate::cell_group::{CellGroup, Violation};
 use crate::commands::{Command, CommandResult, Effect, End};
 use crate::damages::{self, Damage};
+use crate::file_tree;
 use crate::files::{OF_LONG_SESSIONS, Target, targets};
 use crate::rows::commands;
 use crate::template::Template;
-use crate::tree;
 
 /// By default, one in this many cells is tried.
 const SAMPLED_ONE_IN: usize = 139;
@@ -139,7 +139,7 @@ fn baseline(template: &Template, commands: &[Command], place: &Path) -> BTreeMap
     let mut answers = BTreeMap::new();
     for command in commands {
         let home = template.home.copy_to(&place.join("baseline"));
-        let before = tree::read(&home.data());
+        let before = file_tree::read(&home.data());
         let answer = command.run(&home);
         // There is nothing to repair, which some commands refuse.
         let refused = matches!(answer.end, End::Refused(_)) && command.effect != Effect::Repairs;
@@ -150,7 +150,7 @@ fn baseline(template: &Template, commands: &[Command], place: &Path) -> BTreeMap
         );
         if command.effect == Effect::Looks {
             assert_eq!(
-                tree::differences(&before, &tree::read(&home.data())),
+                file_tree::differences(&before, &file_tree::read(&home.data())),
                 Vec::<String>::new(),
                 "{}",
                 command.name

@@ -197,7 +197,10 @@ impl<'a> Case<'a> {
             return Some(format!("doctor gives up: {}", short(&answer.output)));
         }
         let told = answer.output.contains("config.toml");
-        let as_before = answer.end == self.baseline[&command.name].end;
+        // With one bit changed, a source may have another address, which is not known to be wrong.
+        let is_unreachable =
+            command.name.starts_with("sources") && answer.end == End::Problems && self.names_source(answer);
+        let as_before = answer.end == self.baseline[&command.name].end || is_unreachable;
         (!told && !as_before).then(|| format!("the settings are not named: {}", short(&answer.output)))
     }
 
@@ -341,7 +344,7 @@ impl<'a> Case<'a> {
                 found.push(format!("{session} answers otherwise: {}", first_difference(&old, &new, "")));
             }
         }
-        let names_all = ["sessions list"].contains(&command.name.as_str());
+        let names_all = command.name == "sessions list";
         if names_all && self.target.role == Role::Log && self.harms && !self.is_gone() {
             let victim = &self.template.victim.session;
             if !answer.output.contains(victim) {

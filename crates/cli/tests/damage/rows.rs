@@ -1,16 +1,16 @@
 //! The commands of the matrix: every command of the program and every tool of the server that reads or writes what a
 //! store has, or what is configured outside it. `coverage.rs` checks that none is missing.
 
+mod outside_store;
 mod runs;
 mod store;
-mod surroundings;
 
 use serde_json::Value;
 
 use crate::commands::{About, Call, Command, Compare, Effect};
 use crate::template::Template;
 
-pub(crate) use surroundings::{ADDED_SOURCE, INSTALLED_CLIENT, ran, shown};
+pub(crate) use outside_store::{ADDED_SOURCE, INSTALLED_CLIENT, ran, shown};
 
 /// All commands, with those about a session for each of them.
 pub(crate) fn commands(template: &Template) -> Vec<Command> {
@@ -24,10 +24,10 @@ pub(crate) fn commands(template: &Template) -> Vec<Command> {
     all.extend(store::writing(template));
     all.extend(store::next_steps());
     all.extend(store::access(template));
-    all.extend(surroundings::in_hosts(template));
-    all.extend(surroundings::settings());
-    all.extend(surroundings::trust());
-    all.extend(surroundings::sources(template));
+    all.extend(outside_store::in_hosts(template));
+    all.extend(outside_store::settings());
+    all.extend(outside_store::trust());
+    all.extend(outside_store::sources(template));
     all
 }
 

@@ -88,8 +88,8 @@ fn walk(client: &mut McpClient, workflow: &str, word: &'static str, outputs: &[V
         last_call = json!({ "ackToken": reply.string("ackToken"), "output": output });
         reply = done(client, "continue_workflow", last_call.clone());
     }
-    let token = |name: &str| reply.structured[name].as_str().unwrap_or_default().to_owned();
-    let run = &reply.structured["run"];
+    let token = |name: &str| reply.data[name].as_str().unwrap_or_default().to_owned();
+    let run = &reply.data["run"];
     Run {
         session: run["sessionId"].as_str().unwrap().to_owned(),
         run: run["runId"].as_str().unwrap().to_owned(),
@@ -133,8 +133,8 @@ fn waiting_inside(client: &mut McpClient, parent: &Run, workflow: &str) -> Strin
     let output = json!({ "notesMarkdown": "waits for a person" });
     let blocked =
         done(client, "continue_workflow", json!({ "ackToken": first.string("ackToken"), "output": output }));
-    assert_eq!(blocked.structured["kind"], "blocked", "{}", blocked.text);
-    let run = &first.structured["run"];
+    assert_eq!(blocked.data["kind"], "blocked", "{}", blocked.text);
+    let run = &first.data["run"];
     assert_eq!(run["sessionId"], parent.session.as_str());
     run["label"].as_str().unwrap().to_owned()
 }

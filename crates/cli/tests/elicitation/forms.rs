@@ -131,7 +131,7 @@ fn a_client_that_never_answers_gets_the_blocked_reply_without_delaying_other_cal
     let resumed = other.call("resume_session", json!({ "query": run, "workspacePath": home.project() }));
     let looked = other.call(
         "continue_workflow",
-        json!({ "stateToken": resumed.structured["candidates"][0]["nextCall"]["arguments"]["stateToken"] }),
+        json!({ "stateToken": resumed.data["candidates"][0]["nextCall"]["arguments"]["stateToken"] }),
     );
     let checkpoint = json!({
         "checkpointToken": looked.string("checkpointToken"),

@@ -54,7 +54,7 @@ impl Scene {
     }
 
     fn session(&self) -> SessionId {
-        SessionId::parse(self.first.structured["run"]["sessionId"].as_str().unwrap()).unwrap()
+        SessionId::parse(self.first.data["run"]["sessionId"].as_str().unwrap()).unwrap()
     }
 
     fn session_dir(&self) -> PathBuf {
@@ -89,11 +89,11 @@ fn refused(scene: &Scene, reply: &ToolReply, code: ErrorCode, cause: &str) {
     for member in ["message", "suggestion", "text"] {
         assert!(!reply.string(member).is_empty(), "{member} of {code:?}");
     }
-    assert!(reply.structured["retry"]["kind"].is_string());
+    assert!(reply.data["retry"]["kind"].is_string());
     for forbidden in ["rm ", "delete the", "session delete", "--force"] {
         assert!(!reply.text.contains(forbidden), "{}", reply.text);
     }
-    let mut structured = reply.structured.clone();
+    let mut structured = reply.data.clone();
     // Repeats the text.
     structured.as_object_mut().unwrap().remove("text");
     compare(&scene.home, code, cause, &format!("{}\n\n(structured) {}\n", reply.text, pretty(&structured)));
@@ -142,8 +142,8 @@ fn budget_errors_measure() {
     let token = scene.first.string("ackToken");
     let arguments = json!({ "ackToken": token, "context": { "blob": "x".repeat(300_000) } });
     let reply = scene.client().call("continue_workflow", arguments);
-    assert_eq!(reply.structured["details"]["measuredBytes"], 300_011);
-    assert_eq!(reply.structured["details"]["maxBytes"], 262_144);
+    assert_eq!(reply.data["details"]["measuredBytes"], 300_011);
+    assert_eq!(reply.data["details"]["maxBytes"], 262_144);
 }
 
 #[test]
@@ -255,7 +255,7 @@ fn session_not_found() {
     let unknown = json!({ "sessionId": "sess_0000000000000000" });
     let reply = scene.client().call("resume_session", unknown);
     refused(&scene, &reply, ErrorCode::SessionNotFound, "unknown id");
-    let next = &reply.structured["nextCall"];
+    let next = &reply.data["nextCall"];
     let found = scene.client().call(next["tool"].as_str().unwrap(), next["arguments"].clone());
     assert!(!found.is_error, "{}", found.text);
 }
@@ -289,7 +289,7 @@ fn store_busy() {
 fn store_safe_mode() {
     let mut scene = Scene::new();
     let other = scene.client().call("start_workflow", json!({ "workflowId": "wr.small_change" }));
-    let spared = SessionId::parse(other.structured["run"]["sessionId"].as_str().unwrap()).unwrap();
+    let spared = SessionId::parse(other.data["run"]["sessionId"].as_str().unwrap()).unwrap();
     fs::write(scene.home.data().join("blobs").join("0".repeat(64)), "nobody needs it").unwrap();
     fs::write(scene.session_dir().join("manifest.jsonl"), "damage").unwrap();
     let ran = command(&scene, &["store", "gc", "--ttl", "0d"]);
@@ -339,7 +339,7 @@ fn internal_invariant() {
         let ack = json!({ "ackToken": scene.first.string("ackToken") });
         scene.client().call("continue_workflow", ack)
     };
-    assert_eq!(blocked.structured["kind"], "blocked");
+    assert_eq!(blocked.data["kind"], "blocked");
     scene.restart_after(|scene| {
         let mut events = events_of(scene);
         for event in &mut events {

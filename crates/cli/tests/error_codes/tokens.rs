@@ -100,7 +100,7 @@ fn token_workflow_hash_mismatch() {
     let disk = Disk::open(&root).unwrap();
     let store = LocalStore::open(disk, Box::new(SeededEntropy::new(1)), "boot".to_owned()).unwrap();
     let key = store.load_or_create().unwrap().current;
-    let run = RunId::parse(scene.first.structured["run"]["runId"].as_str().unwrap()).unwrap();
+    let run = RunId::parse(scene.first.data["run"]["runId"].as_str().unwrap()).unwrap();
     let at = NodeFacts {
         node: workrail_core::derive::root_node_id(run),
         run,
@@ -124,7 +124,7 @@ fn token_session_locked() {
     file.try_lock().unwrap();
     let reply = scene.advance();
     refused(&scene, &reply, ErrorCode::TokenSessionLocked, "in use");
-    assert_eq!(reply.structured["retry"]["kind"], "retryable_after_ms");
+    assert_eq!(reply.data["retry"]["kind"], "retryable_after_ms");
     let bookmark = json!({ "stateToken": scene.first.string("stateToken") });
     assert!(!scene.client().call("continue_workflow", bookmark).is_error, "readers never wait for a writer");
     drop(file);

@@ -42,7 +42,7 @@ fn claude(home: &Home, event: &str, more: Value) {
 
 /// The host tells its hook what our tool returned.
 fn returned(home: &Home, reply: &ToolReply) {
-    let response = json!([{ "type": "text", "text": reply.structured["text"] }]);
+    let response = json!([{ "type": "text", "text": reply.data["text"] }]);
     let name = "mcp__workrail__continue_workflow";
     claude(home, "PostToolUse", json!({ "tool_name": name, "tool_response": response }));
 }
@@ -67,7 +67,7 @@ fn ran(home: &Home, command: &str, code: i32) {
 fn at_proof(home: &Home, client: &mut McpClient) -> ToolReply {
     let first = start_of(home, client, "team.proving", "guided");
     let prove = client.next(&first);
-    assert_eq!(prove.step(), "prove", "{}", prove.structured);
+    assert_eq!(prove.step(), "prove", "{}", prove.data);
     prove
 }
 
@@ -76,12 +76,12 @@ fn prove(client: &mut McpClient, at: &ToolReply, checks: Value) -> ToolReply {
     let output = json!({ "notesMarkdown": "All tests pass.", "artifacts": [artifact] });
     let next =
         client.call("continue_workflow", json!({ "ackToken": at.string("ackToken"), "output": output }));
-    assert_eq!(next.step(), "report", "{}", next.structured);
+    assert_eq!(next.step(), "report", "{}", next.data);
     next
 }
 
 fn contradictions(reply: &ToolReply) -> String {
-    let warnings = reply.structured["warnings"].as_array().cloned().unwrap_or_default();
+    let warnings = reply.data["warnings"].as_array().cloned().unwrap_or_default();
     let own = warnings.iter().filter(|warning| warning["code"] == "CLAIM_CONTRADICTED");
     own.map(|own| own["message"].as_str().unwrap()).collect::<Vec<_>>().join("\n")
 }

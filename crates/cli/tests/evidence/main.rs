@@ -87,8 +87,8 @@ fn a_forbidden_edit_blocks_until_it_is_undone() {
     edit(&home, "src/tool.rs", "fn main() {}\n");
 
     let blocked = client.next(&first);
-    let blocker = &blocked.structured["blockers"][0];
-    assert_eq!(blocker["code"], "EDITS_NOT_ALLOWED", "{}", blocked.structured);
+    let blocker = &blocked.data["blockers"][0];
+    assert_eq!(blocker["code"], "EDITS_NOT_ALLOWED", "{}", blocked.data);
     let told = "Since this step began, files changed that it does not allow: src/tool.rs.";
     assert_eq!(blocker["message"], told);
     assert_eq!(changed(&home, &run), json!(["docs/plan.md", "src/tool.rs"]));
@@ -96,11 +96,11 @@ fn a_forbidden_edit_blocks_until_it_is_undone() {
     git(&home, &["add", "src"]);
     commit(&home, "too soon");
     let blocked = client.next(&blocked);
-    assert_eq!(blocked.structured["blockers"][0]["message"], told, "a commit hides nothing");
+    assert_eq!(blocked.data["blockers"][0]["message"], told, "a commit hides nothing");
 
     git(&home, &["reset", "-q", "--hard", &base]);
     let built = client.next(&blocked);
-    assert_eq!(built.step(), "build", "{}", built.structured);
+    assert_eq!(built.step(), "build", "{}", built.data);
     assert_eq!(changed(&home, &run), json!(["docs/plan.md"]));
     let seen = evidence(&home, &run);
     assert!(seen.iter().all(|one| one["grade"] == "checked"), "{seen:?}");
@@ -108,7 +108,7 @@ fn a_forbidden_edit_blocks_until_it_is_undone() {
 
     // The next step restricts nothing, and starts from the state that the previous one left.
     edit(&home, "src/tool.rs", "fn main() { }\n");
-    assert_eq!(client.next(&built).structured["isComplete"], true);
+    assert_eq!(client.next(&built).data["isComplete"], true);
     assert_eq!(changed(&home, &run), json!(["src/tool.rs"]));
     let report = home.done(&["report", &run, "--format", "json"]).json();
     let attempts = &report["runs"][0]["nodes"][0]["attempts"];
@@ -124,7 +124,7 @@ fn never_stop_records_a_gap_after_the_agents_tries() {
     edit(&home, "src/tool.rs", "fn main() {}\n");
     for _ in 0..2 {
         at = client.next(&at);
-        assert_eq!(at.structured["blockers"][0]["code"], "EDITS_NOT_ALLOWED", "{}", at.structured);
+        assert_eq!(at.data["blockers"][0]["code"], "EDITS_NOT_ALLOWED", "{}", at.data);
     }
     assert_eq!(client.next(&at).step(), "build");
     let log = home.done(&["log", &run, "--json"]).json();
@@ -192,15 +192,15 @@ fn a_repeated_call_does_not_run_git() {
     let (observed, count) = with_counted_git(&home);
     let mut client = observed.client();
     let first = start(&home, &mut client, "guided");
-    let arguments = with_own_words(&first.structured["nextCall"]["arguments"]);
+    let arguments = with_own_words(&first.data["nextCall"]["arguments"]);
     let once = client.call("continue_workflow", arguments.clone());
-    assert_eq!(once.step(), "build", "{}", once.structured);
+    assert_eq!(once.step(), "build", "{}", once.data);
     let before = count();
     assert!(before > 0, "git was run");
     let again = client.call("continue_workflow", arguments.clone());
-    assert_eq!((&again.structured, count()), (&once.structured, before));
+    assert_eq!((&again.data, count()), (&once.data, before));
     let by_another = observed.client().call("continue_workflow", arguments);
-    assert_eq!((by_another.structured, count()), (once.structured, before));
+    assert_eq!((by_another.data, count()), (once.data, before));
 }
 
 /// G104: observing a repository runs nothing that it configures.
@@ -238,8 +238,8 @@ fn a_hooks_observation_is_recorded_with_the_step() {
     let home = home();
     let mut client = home.client();
     let first = start(&home, &mut client, "guided");
-    let session = first.structured["run"]["sessionId"].as_str().unwrap();
-    let run = first.structured["run"]["runId"].as_str().unwrap();
+    let session = first.data["run"]["sessionId"].as_str().unwrap();
+    let run = first.data["run"]["runId"].as_str().unwrap();
     let line = json!({
         "seenAt": "2026-01-02T03:04:05.678Z", "host": "claude-code", "output": "3 passed",
         "evidence": { "kind": "command_run", "command": "cargo test", "exitCode": 0, "durationMs": 1200 },
@@ -278,10 +278,10 @@ fn notes_of_an_attempt_that_lacked_evidence_are_kept() {
     let first = start_of(&home, &mut client, "team.proven", "guided");
     let sent = |ack: &str, notes: &str| json!({ "ackToken": ack, "output": { "notesMarkdown": notes } });
     let refused = client.call("continue_workflow", sent(&first.string("ackToken"), "The first finding."));
-    assert_eq!(refused.structured["blockers"][0]["code"], "EVIDENCE_MISSING", "{}", refused.structured);
+    assert_eq!(refused.data["blockers"][0]["code"], "EVIDENCE_MISSING", "{}", refused.data);
     edit(&home, "src/tool.rs", "fn main() {}\n");
     let next = client.call("continue_workflow", sent(&refused.string("ackToken"), "The second finding."));
-    assert_eq!(next.step(), "report", "{}", next.structured);
+    assert_eq!(next.step(), "report", "{}", next.data);
     let read = client.call("read_run", json!({ "run": first.label(), "step": "work" }));
     let text = read.string("text");
     assert!(text.contains("The first finding.") && text.contains("The second finding."), "{text}");
@@ -305,12 +305,12 @@ fn a_criterion_that_does_not_apply_asks_for_nothing() {
         }));
         let mut client = home.client();
         let first = start_of(&home, &mut client, "team.proven", "guided");
-        let mut sent = with_own_words(&first.structured["nextCall"]["arguments"]);
+        let mut sent = with_own_words(&first.data["nextCall"]["arguments"]);
         sent["output"].as_object_mut().unwrap().remove("notesMarkdown");
         sent["context"] = json!({ "strict": strict });
         let reply = client.call("continue_workflow", sent);
-        assert_eq!(reply.structured["blockers"][0]["code"], expected, "{}", reply.structured);
-        assert_eq!(reply.step() == "report", !strict, "{}", reply.structured);
+        assert_eq!(reply.data["blockers"][0]["code"], expected, "{}", reply.data);
+        assert_eq!(reply.step() == "report", !strict, "{}", reply.data);
     }
 }
 

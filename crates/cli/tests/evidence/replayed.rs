@@ -98,7 +98,7 @@ impl Replay {
             }
             let reply = self.client.call(own, arguments);
             for member in ["blockers", "warnings"] {
-                let said = reply.structured[member].as_array().cloned().unwrap_or_default();
+                let said = reply.data[member].as_array().cloned().unwrap_or_default();
                 self.replies.extend(said.iter().map(|own| own["code"].as_str().unwrap().to_owned()));
             }
             input[self.words.response] = json!([{ "type": "text", "text": reply.string("text") }]);

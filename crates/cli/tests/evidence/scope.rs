@@ -35,7 +35,7 @@ fn send(client: &mut McpClient, at: &ToolReply, context: Value) -> ToolReply {
 fn building(home: &Home, client: &mut McpClient, mode: &str) -> ToolReply {
     let first = start_of(home, client, "team.scoped", mode);
     let build = send(client, &first, json!({ "changeScope": ["src"] }));
-    assert_eq!(build.step(), "build", "{}", build.structured);
+    assert_eq!(build.step(), "build", "{}", build.data);
     build
 }
 
@@ -52,12 +52,12 @@ fn files_outside_the_declared_scope_block_until_they_are_undone_or_declared() {
     edit(&home, "docs/plan.md", "The plan.\n");
     edit(&home, "Makefile", "all:\n");
     let blocked = send(&mut client, &build, json!({}));
-    let blocker = &blocked.structured["blockers"][0];
-    assert_eq!(blocker["code"], "SCOPE_EXCEEDED", "{}", blocked.structured);
+    let blocker = &blocked.data["blockers"][0];
+    assert_eq!(blocker["code"], "SCOPE_EXCEEDED", "{}", blocked.data);
     insta::assert_snapshot!("scope_exceeded", blocker["message"].as_str().unwrap());
 
     let handoff = send(&mut client, &blocked, json!({ "changeScope": ["src", "Makefile"] }));
-    assert_eq!(handoff.step(), "handoff", "{}", handoff.structured);
+    assert_eq!(handoff.step(), "handoff", "{}", handoff.data);
     let report = home.done(&["report", &build.label(), "--format", "json"]).json();
     let attempt = &report["runs"][0]["nodes"][1]["attempts"][0];
     assert_eq!(attempt["outcome"]["blockers"][0]["code"], "SCOPE_EXCEEDED", "{attempt}");
@@ -74,10 +74,10 @@ fn never_stop_records_the_exceeded_scope_as_a_gap() {
     edit(&home, "Makefile", "all:\n");
     for _ in 0..2 {
         at = send(&mut client, &at, json!({}));
-        assert_eq!(at.structured["blockers"][0]["code"], "SCOPE_EXCEEDED", "{}", at.structured);
+        assert_eq!(at.data["blockers"][0]["code"], "SCOPE_EXCEEDED", "{}", at.data);
     }
     let handoff = send(&mut client, &at, json!({}));
-    assert_eq!(handoff.step(), "handoff", "{}", handoff.structured);
+    assert_eq!(handoff.step(), "handoff", "{}", handoff.data);
     let report = home.done(&["report", &handoff.label(), "--format", "json"]).json();
     let gap = &report["runs"][0]["gaps"][0];
     assert_eq!(gap["reason"]["detail"], "scope_exceeded", "{gap}");
@@ -99,8 +99,8 @@ fn a_handoff_that_names_other_files_is_contradicted() {
     let output = json!({ "notesMarkdown": "Done.", "artifacts": [artifact] });
     let done =
         client.call("continue_workflow", json!({ "ackToken": handoff.string("ackToken"), "output": output }));
-    assert_eq!(done.structured["isComplete"], true, "{}", done.structured);
-    let warnings = done.structured["warnings"].as_array().unwrap().iter();
+    assert_eq!(done.data["isComplete"], true, "{}", done.data);
+    let warnings = done.data["warnings"].as_array().unwrap().iter();
     let said: Vec<&str> = warnings
         .filter(|warning| warning["code"] == "CLAIM_CONTRADICTED")
         .map(|warning| warning["message"].as_str().unwrap())

@@ -40,7 +40,7 @@ impl OpenForm {
         let response = json!({ "jsonrpc": "2.0", "id": self.form["id"], "result": result });
         self.server.say(response.to_string());
         let reply = self.server.hear();
-        Answer { home: self.home, structured: reply_data(&reply["result"]).clone() }
+        Answer { home: self.home, data: reply_data(&reply["result"]).clone() }
     }
 }
 

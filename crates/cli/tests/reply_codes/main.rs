@@ -26,10 +26,10 @@ use scene::Answer;
 
 /// Compares the answer, and what it says about the code as data, with the snapshot of this kind and code.
 fn compare(answer: &Answer, kind: &str, code: &str, member: &str) {
-    let listed = answer.structured[member].as_array().unwrap_or_else(|| panic!("{code}: {answer:?}"));
+    let listed = answer.data[member].as_array().unwrap_or_else(|| panic!("{code}: {answer:?}"));
     let own: Vec<&Value> = listed.iter().filter(|one| one["code"] == code).collect();
-    assert!(!own.is_empty(), "{code}: {}", answer.structured);
-    let text = answer.structured["text"].as_str().unwrap();
+    assert!(!own.is_empty(), "{code}: {}", answer.data);
+    let text = answer.data["text"].as_str().unwrap();
     for one in &own {
         assert!(text.contains(one["message"].as_str().unwrap()), "the agent does not read it: {text}");
     }

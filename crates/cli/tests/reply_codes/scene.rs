@@ -10,7 +10,7 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_workrail");
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) home: Home,
-    pub(crate) structured: Value,
+    pub(crate) data: Value,
 }
 
 pub(crate) struct Scene {
@@ -88,7 +88,7 @@ impl Scene {
     }
 
     pub(crate) fn answer(self, reply: ToolReply) -> Answer {
-        Answer { home: self.home, structured: reply.structured }
+        Answer { home: self.home, data: reply.data }
     }
 }
 

@@ -207,5 +207,5 @@ fn workspace_assumed() -> Answer {
     let arguments = json!({ "workflowId": "team.flow" });
     let call = stateless(1, "tools/call", json!({ "name": "start_workflow", "arguments": arguments }));
     let answer = Piped::start(&home).ask(&call);
-    Answer { home, structured: reply_data(&answer["result"]).clone() }
+    Answer { home, data: reply_data(&answer["result"]).clone() }
 }

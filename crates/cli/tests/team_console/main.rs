@@ -54,6 +54,6 @@ pub(crate) fn waiting_run_of(home: &Home, workflow: &str) -> WaitingRun {
     let output = serde_json::json!({ "notesMarkdown": "Did it." });
     let submitted = serde_json::json!({ "ackToken": first.string("ackToken"), "output": output });
     client.call("continue_workflow", submitted);
-    let run = |name: &str| first.structured["run"][name].as_str().unwrap().to_owned();
+    let run = |name: &str| first.data["run"][name].as_str().unwrap().to_owned();
     WaitingRun { run: run("runId"), label: run("label"), session: run("sessionId") }
 }

@@ -61,8 +61,8 @@ fn advance_over_cuts(of: impl Fn(&Home) -> Agent) {
         proxy.arm(cut);
         let told = agent.call("continue_workflow", &call);
         assert!(told.is_error && told.code() == "STORE_IO", "{cut:?}: {}", told.text);
-        assert_eq!(told.structured["details"]["outcome"], "unknown", "{cut:?}: {}", told.structured);
-        assert_eq!(told.structured["retry"]["kind"], "retryable_after_ms", "{cut:?}: {}", told.structured);
+        assert_eq!(told.data["details"]["outcome"], "unknown", "{cut:?}: {}", told.data);
+        assert_eq!(told.data["retry"]["kind"], "retryable_after_ms", "{cut:?}: {}", told.data);
         match cut {
             Cut::BeforeCommit => assert_eq!(segments(), before, "nothing was committed"),
             Cut::AfterCommit => assert_eq!(segments(), before + 1, "it was committed"),

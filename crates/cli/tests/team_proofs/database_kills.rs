@@ -49,7 +49,7 @@ fn work_until_the_end(fleet: &Fleet, agent: usize) -> Vec<Acknowledged> {
     };
     let mut done = Vec::new();
     loop {
-        let begin = json!({ "workflowId": "wr.small_change", "goal": "mend the teapot" });
+        let begin = json!({ "workflowId": "wr.small_change", "goal": "repair the teapot" });
         let Some(mut reply) = call(done.len(), "start_workflow", &begin) else { return done };
         let run = done.len();
         done.push(Acknowledged { session: session_of(&reply), notes: Vec::new() });

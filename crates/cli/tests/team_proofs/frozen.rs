@@ -58,7 +58,7 @@ fn answer_on(mut stream: TcpStream) -> Option<ToolReply> {
 }
 
 fn may_repeat(reply: &ToolReply) -> bool {
-    reply.is_error && reply.structured["retry"]["kind"] == "retryable_after_ms"
+    reply.is_error && reply.data["retry"]["kind"] == "retryable_after_ms"
 }
 
 /// Repeats a call until it is answered.
@@ -77,7 +77,7 @@ fn at_last(server: &Http, token: &str, tool: &str, arguments: &Value) -> ToolRep
 fn advance_over_frozen(homes: [&Home; 2]) -> (String, Vec<String>) {
     let (slow, fast) = (serve(homes[0]), serve(homes[1]));
     let [token, reader] = ["ada", "bob"].map(|name| access_token(homes[0], name, "agent"));
-    let start = json!({ "workflowId": "team.long", "goal": "mend the teapot" });
+    let start = json!({ "workflowId": "team.long", "goal": "repair the teapot" });
     let mut reply = at_last(&fast, &token, "start_workflow", &start);
     let session = session_of(&reply);
     let mut notes = Vec::new();

@@ -19,7 +19,7 @@ fn an_ack_refused_by_a_full_disk_succeeds_once_there_is_space() {
         crate::home_with_long_workflow().with("WORKRAIL_STORE", cluster.address(&database, ROLE, "team"));
     let mut client = home.client();
     let mut reply =
-        client.call("start_workflow", json!({ "workflowId": "team.long", "goal": "mend the teapot" }));
+        client.call("start_workflow", json!({ "workflowId": "team.long", "goal": "repair the teapot" }));
     let session = session_of(&reply);
     cluster.fill_disk(&database);
     let mut notes = Vec::new();
@@ -38,7 +38,7 @@ fn an_ack_refused_by_a_full_disk_succeeds_once_there_is_space() {
         })
         .expect("the disk is full");
     assert_eq!(refused.code(), "STORE_IO");
-    insta::assert_snapshot!(refused.structured["suggestion"].as_str().unwrap());
+    insta::assert_snapshot!(refused.data["suggestion"].as_str().unwrap());
     cluster.free_disk();
     let next = client.call("continue_workflow", call.clone());
     assert!(!next.is_error, "{}", next.text);

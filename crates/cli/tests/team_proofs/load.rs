@@ -69,7 +69,8 @@ fn work(fleet: &Fleet, agent: usize, run: usize) -> Acknowledged {
     };
     // A start that is cut and repeated is still one run.
     let key = format!("{agent}-{run}");
-    let begin = json!({ "workflowId": "wr.small_change", "goal": "mend the teapot", "idempotencyKey": key });
+    let begin =
+        json!({ "workflowId": "wr.small_change", "goal": "repair the teapot", "idempotencyKey": key });
     let mut reply = call(0, "start_workflow", &begin);
     let session = session_of(&reply);
     let mut notes = Vec::new();
@@ -86,7 +87,7 @@ fn work(fleet: &Fleet, agent: usize, run: usize) -> Acknowledged {
             }),
             false => (first(), again()),
         };
-        assert_eq!(repeated.structured, next.structured, "one call, one answer");
+        assert_eq!(repeated.data, next.data, "one call, one answer");
         notes.push(note);
         reply = next;
     }

@@ -26,7 +26,7 @@ fn resident_kb(server: &Http) -> u64 {
 
 /// A run with some steps, reads of it, and refused calls; returns the number of calls.
 fn work(server: &Http, token: &str, number: u64) -> u64 {
-    let start = json!({ "workflowId": "team.long", "goal": format!("mend teapot {number}") });
+    let start = json!({ "workflowId": "team.long", "goal": format!("repair teapot {number}") });
     let mut reply = call_server(server, token, "start_workflow", &start);
     let session = session_of(&reply);
     for step in 0..4 {

@@ -28,7 +28,7 @@ fn advance(server: &Http, token: &str, call: &Value) -> ToolReply {
         if !reply.is_error {
             return reply;
         }
-        assert_eq!(reply.structured["retry"]["kind"], "retryable_after_ms", "{}", reply.text);
+        assert_eq!(reply.data["retry"]["kind"], "retryable_after_ms", "{}", reply.text);
     }
 }
 

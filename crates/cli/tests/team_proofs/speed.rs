@@ -30,7 +30,7 @@ impl Runner {
 
     fn advance(&mut self) -> Duration {
         if self.steps.is_multiple_of(STEPS_PER_RUN) {
-            let start = json!({ "workflowId": "team.long", "goal": "mend the teapot" });
+            let start = json!({ "workflowId": "team.long", "goal": "repair the teapot" });
             self.reply = Some(self.client.call("start_workflow", start));
         }
         self.steps += 1;
@@ -59,7 +59,7 @@ fn figure_an_advance_on_a_database() {
     let shared = directory.with("WORKRAIL_STORE", cluster.address(&database, ROLE, "team"));
     let (mut on_directory, mut on_database) = (Runner::at(&directory), Runner::at(&shared));
     let mut connection = bare_rows::connect(&cluster, &database);
-    let rows: Vec<Rows> = bare_rows::plans(1, rounds).iter().map(Rows::of).collect();
+    let rows: Vec<Rows> = bare_rows::one_run(1, rounds).iter().map(Rows::of).collect();
     rows[0].write(&mut connection, SegmentPosition::First);
     let mut times = [Vec::new(), Vec::new(), Vec::new()];
     for row in &rows[1..] {

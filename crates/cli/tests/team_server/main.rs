@@ -191,7 +191,7 @@ fn work_over_the_network_is_recorded_under_its_tokens_name() {
     let made = token(&home, "ci-bot", "agent");
     let opened = ask(&server, secret(&made), &initialize(1, "2025-11-25")).json();
     assert_eq!(opened["result"]["protocolVersion"], "2025-11-25", "{opened}");
-    let arguments = json!({ "workflowId": "wr.small_change", "goal": "mend the kettle", "workspacePath": "/nowhere/there" });
+    let arguments = json!({ "workflowId": "wr.small_change", "goal": "repair the kettle", "workspacePath": "/nowhere/there" });
     let started = call(&server, secret(&made), "start_workflow", arguments);
     let data = reply_data(&started["result"]);
     let label = data["run"]["label"].as_str().unwrap().to_owned();

@@ -147,7 +147,7 @@ fn a_nested_run_and_its_way_back() {
     stage.name(&first, "inner run");
     let second = client.call("continue_workflow", first.ack("Most retries succeed at the second attempt."));
     let last = stage.call(&mut client, "continue_workflow", second.ack("Measured on a day of logs."));
-    let back = &last.structured["returnTo"]["nextCall"];
+    let back = &last.data["returnTo"]["nextCall"];
     stage.call(&mut client, back["tool"].as_str().unwrap(), back["arguments"].clone());
     stage.compare("reply_nested_run");
 }

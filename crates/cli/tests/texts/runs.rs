@@ -195,7 +195,7 @@ fn compare() {
     client.call(
         "continue_workflow",
         json!({
-            "ackToken": refused.structured["retryAckToken"].as_str().unwrap_or(&refused.string("ackToken")),
+            "ackToken": refused.data["retryAckToken"].as_str().unwrap_or(&refused.string("ackToken")),
             "context": { "team": "storage" },
             "output": submitted("Sources: the log.\nIt was full.", "high"),
         }),

@@ -79,7 +79,7 @@ impl Stage {
 
     /// Gives a reply's run a name that every snapshot shows instead of its label.
     pub(crate) fn name(&self, reply: &ToolReply, name: &str) -> String {
-        let label = reply.structured["run"]["label"].as_str().unwrap().to_owned();
+        let label = reply.data["run"]["label"].as_str().unwrap().to_owned();
         self.hide(&label, name);
         label
     }
@@ -162,7 +162,7 @@ impl Stage {
         let reply = client.call(tool, arguments.clone());
         let mut said = self.transcript.borrow_mut();
         let kind = if reply.is_error { "error" } else { "reply" };
-        let mut structured = reply.structured.clone();
+        let mut structured = reply.data.clone();
         // Repeats the text.
         structured.as_object_mut().unwrap().remove("text");
         let structured = serde_json::to_string_pretty(&structured).unwrap();
@@ -173,7 +173,7 @@ impl Stage {
 
     /// Makes the next call of a reply without recording it.
     pub(crate) fn follow(client: &mut McpClient, reply: &ToolReply) -> ToolReply {
-        let call = &reply.structured["nextCall"];
+        let call = &reply.data["nextCall"];
         client.call(call["tool"].as_str().unwrap(), with_own_words(&call["arguments"]))
     }
 

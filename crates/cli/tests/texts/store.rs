@@ -18,7 +18,7 @@ fn with_a_finished_run() -> (Stage, ToolReply, String) {
 }
 
 fn session(reply: &ToolReply) -> String {
-    reply.structured["run"]["sessionId"].as_str().unwrap().to_owned()
+    reply.data["run"]["sessionId"].as_str().unwrap().to_owned()
 }
 
 #[test]

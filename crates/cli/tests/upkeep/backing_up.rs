@@ -12,7 +12,7 @@ use workrail_testkit::authenticator::{Authenticator, enrolments};
 use workrail_testkit::folder;
 use workrail_testkit::home::{CommandRun, Home};
 use workrail_testkit::skipped::skip;
-use workrail_testkit::tracing::may_trace;
+use workrail_testkit::strace::may_trace;
 
 use crate::killed::{CALLS, copy_tree, survives};
 use crate::scene::{advance, content, finished, home, label, run, session, session_dir, start, unfinished};
@@ -347,7 +347,7 @@ fn work(home: &Home, acknowledged: &AtomicUsize, stop: &AtomicBool) {
                     json!({ "ackToken": short.string("ackToken"), "output": notes }),
                 )
             }
-            _ if long.structured["isComplete"] == json!(true) => break,
+            _ if long.data["isComplete"] == json!(true) => break,
             _ => {
                 long = client.call(
                     "continue_workflow",

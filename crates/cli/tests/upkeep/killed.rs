@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::json;
 use workrail_testkit::home::Home;
 use workrail_testkit::skipped::skip;
-use workrail_testkit::tracing::may_trace;
+use workrail_testkit::strace::may_trace;
 
 use crate::scene::{PROGRAM, finished, home, run, session, session_dir, unfinished};
 

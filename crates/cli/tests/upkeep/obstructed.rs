@@ -95,7 +95,7 @@ fn a_start_while_another_process_holds_the_counter_is_refused_for_a_moment() {
     let refused = client.call("start_workflow", call.clone());
     assert_eq!(refused.code(), "STORE_BUSY", "{}", refused.text);
     assert_text(&home, "start_while_the_counter_is_held", &refused.text);
-    assert_eq!(refused.structured["retry"]["kind"], "retryable_after_ms", "{}", refused.text);
+    assert_eq!(refused.data["retry"]["kind"], "retryable_after_ms", "{}", refused.text);
     let busy = client.call("continue_workflow", run.ack("done and dusted"));
     assert_eq!(busy.code(), "STORE_BUSY", "{}", busy.text);
     drop(counter);
@@ -247,7 +247,7 @@ fn resume_counts_a_session_damaged_since_it_was_indexed() {
     let (damaged, sound) = (unfinished(&home), unfinished(&home));
     assert_eq!(home.run(&["session", "list"]).code, 0);
     let before = home.client().call("resume_session", json!({}));
-    assert_eq!(before.structured["candidates"].as_array().map(Vec::len), Some(2), "{}", before.text);
+    assert_eq!(before.data["candidates"].as_array().map(Vec::len), Some(2), "{}", before.text);
     let events = fs::read_dir(session_dir(&home, &damaged).join("events")).unwrap();
     let segment = events.map(|entry| entry.unwrap().path()).max().unwrap();
     let mut bytes = fs::read(&segment).unwrap();
@@ -255,7 +255,7 @@ fn resume_counts_a_session_damaged_since_it_was_indexed() {
     bytes[middle] ^= 1;
     fs::write(&segment, bytes).unwrap();
     let after = home.client().call("resume_session", json!({}));
-    let offered = after.structured["candidates"].as_array().unwrap();
+    let offered = after.data["candidates"].as_array().unwrap();
     assert!(offered.len() == 1 && offered[0]["sessionId"] == json!(session(&sound)), "{}", after.text);
-    assert_eq!(after.structured["unhealthySessions"], json!(1), "{}", after.text);
+    assert_eq!(after.data["unhealthySessions"], json!(1), "{}", after.text);
 }

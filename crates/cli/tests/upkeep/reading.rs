@@ -207,7 +207,7 @@ fn reading_needs_no_usable_keyring() {
         let copy = Copied::of(&home);
         spoil(&copy);
         // Lost or damaged keys are a problem of the store; permissions are not.
-        let is_loss = ["missing", "empty", "damaged"].contains(&way);
+        let is_loss = ["missing", "empty", "damaged", "a folder"].contains(&way);
         for words in reading(&run) {
             let said = copy.run(&call(&words));
             let is_verify = words.iter().any(|word| word == "verify");
@@ -309,7 +309,7 @@ fn a_lost_keyring_is_an_error_until_new_keys_are_requested() {
         // A server that was running all the time continues with the new keys.
         assert_eq!(server.call("continue_workflow", state.clone()).code(), "TOKEN_BAD_SIGNATURE", "{way}");
         let found = server.call("resume_session", json!({}));
-        let next = &found.structured["candidates"][0]["nextCall"]["arguments"];
+        let next = &found.data["candidates"][0]["nextCall"]["arguments"];
         let looked = server.call("continue_workflow", next.clone());
         assert!(!looked.is_error, "{way}: {}", looked.text);
         assert!(!advance(&mut server, &looked).is_error, "{way}");

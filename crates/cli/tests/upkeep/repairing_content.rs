@@ -127,11 +127,11 @@ fn damaged_shared_content_is_reported_with_every_session_that_needs_it() {
     }
     let mut client = home.client();
     let refused = client.call("continue_workflow", json!({ "stateToken": one.string("stateToken") }));
-    assert_eq!(refused.structured["code"], json!("STORE_CONTENT_DAMAGED"), "{}", refused.text);
+    assert_eq!(refused.data["code"], json!("STORE_CONTENT_DAMAGED"), "{}", refused.text);
     assert!(refused.text.contains(&path), "{}", refused.text);
-    assert_eq!(refused.structured["details"]["runs"], json!([label(&one)]), "{}", refused.text);
+    assert_eq!(refused.data["details"]["runs"], json!([label(&one)]), "{}", refused.text);
     let found = client.call("resume_session", json!({ "run": label(&two) }));
-    assert!(found.structured["candidates"][0]["problem"].as_str().unwrap().contains(&path), "{}", found.text);
+    assert!(found.data["candidates"][0]["problem"].as_str().unwrap().contains(&path), "{}", found.text);
     assert!(!found.is_error, "{}", found.text);
     assert!(found.text.contains(&label(&two)), "{}", found.text);
 
@@ -197,12 +197,12 @@ fn a_repeated_call_with_a_lost_stored_reply_leads_to_the_next_step() {
     fs::remove_dir_all(home.data().join("blobs")).unwrap();
     fs::create_dir(home.data().join("blobs")).unwrap();
     let again = advance(&mut client, &first);
-    assert_eq!(again.structured["code"], "STORE_CONTENT_DAMAGED", "{}", again.text);
+    assert_eq!(again.data["code"], "STORE_CONTENT_DAMAGED", "{}", again.text);
     // No repair computes a reply again.
     assert_text(&home, "lost_stored_reply", &again.text);
-    let next = &again.structured["nextCall"];
+    let next = &again.data["nextCall"];
     let shown = client.call(next["tool"].as_str().unwrap(), next["arguments"].clone());
-    assert_eq!((shown.is_error, &shown.structured["isComplete"]), (false, &json!(true)), "{}", shown.text);
+    assert_eq!((shown.is_error, &shown.data["isComplete"]), (false, &json!(true)), "{}", shown.text);
     client.close();
 }
 

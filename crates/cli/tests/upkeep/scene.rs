@@ -29,7 +29,7 @@ pub(crate) fn finished(home: &Home) -> ToolReply {
     let mut client = home.client();
     let first = start(&mut client);
     let last = advance(&mut client, &first);
-    assert_eq!(last.structured["isComplete"], Value::from(true), "{}", last.text);
+    assert_eq!(last.data["isComplete"], Value::from(true), "{}", last.text);
     client.close();
     first
 }
@@ -76,9 +76,9 @@ pub(crate) fn advance(client: &mut McpClient, reply: &ToolReply) -> ToolReply {
 }
 
 pub(crate) fn session(reply: &ToolReply) -> String {
-    reply.structured["run"]["sessionId"].as_str().unwrap().to_owned()
+    reply.data["run"]["sessionId"].as_str().unwrap().to_owned()
 }
 
 pub(crate) fn label(reply: &ToolReply) -> String {
-    reply.structured["run"]["label"].as_str().unwrap().to_owned()
+    reply.data["run"]["label"].as_str().unwrap().to_owned()
 }

@@ -18,7 +18,11 @@ impl Case<'_> {
             (_, "keys") => Vec::new(),
             (_, "backup again") if self.target.role == Role::BackupMarker => self.judge_marker(answer),
             // The backup has an intact copy, so it lacks nothing; `verify` finds the damage.
-            (_, "backup again") if self.target.role == Role::Content && answer.end == End::Done => Vec::new(),
+            (_, "backup again")
+                if matches!(self.target.role, Role::Content | Role::Base) && answer.end == End::Done =>
+            {
+                Vec::new()
+            }
             (_, "backup" | "backup again" | "copy") => self.judge_backup(answer),
             (_, "sources health") => self.judge_sources(answer),
             (About::Session(session), _) if self.is_sound(session) => {

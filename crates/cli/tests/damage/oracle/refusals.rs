@@ -23,8 +23,13 @@ impl Case<'_> {
         let about_victim = command.about == About::Session(self.template.victim.session.clone());
         let file = self.target.path.file_name().unwrap().to_string_lossy().into_owned();
         match self.target.role {
-            // It lists what it could not search.
-            _ if command.name.starts_with("purge") && self.is_forbidden() => answer.output.contains(&file),
+            // It lists what it could not search or remove.
+            _ if command.name.starts_with("purge")
+                && (self.is_forbidden()
+                    || self.damage == Damage::ReadOnly && answer.end == End::Problems) =>
+            {
+                answer.output.contains(&file)
+            }
             // It finds the text of the session that it removed in the copy.
             Role::Log if command.name.starts_with("purge") && self.damage == Damage::Swapped => {
                 answer.output.contains(&self.template.victim.session)
@@ -53,10 +58,14 @@ impl Case<'_> {
                 let needs_it = command.name.starts_with("prefs") || command.name.starts_with("advance");
                 needs_it && about_victim && answer.output.contains(&file)
             }
+            // What is in its place is no file of ours, and is not removed.
+            Role::UserRequest if writes && about_victim && self.damage == Damage::OtherKind => {
+                answer.output.contains(&file)
+            }
             Role::UserRequest if command.name == "unkeep" => self.harms && answer.output.contains(&file),
             Role::UserRequest => self.harms && command.name.starts_with("prefs show") && about_victim,
             // An unreadable backup may need any content.
-            Role::Backup => self.harms && command.name.starts_with("gc"),
+            Role::Backup => self.harms && ["gc", "purge"].iter().any(|name| command.name.starts_with(name)),
             // A log that cannot be written is still readable.
             Role::Log if self.damage == Damage::ReadOnly => {
                 // A replay first makes sure that what it repeats is durable.
