@@ -90,7 +90,11 @@ pub(super) fn reset(format: Format) -> Result<(), Failure> {
     let engine = wiring::open_existing_default()?;
     let ended = match engine.passkeys()? {
         Ok(keys) if !keys.has_any() => {
-            return Err(Failure::Usage("No passkey is enrolled, so there is nothing to reset.".to_owned()));
+            return Err(Failure::Usage(
+                "No passkey is enrolled, so there is nothing to reset. Passkeys are added in the console, under \
+                 Settings, Passkeys; `workrail store passkeys show` lists them."
+                    .to_owned(),
+            ));
         }
         Ok(keys) => Some(keys.enrolled().count()),
         Err(damage) => {

@@ -41,6 +41,9 @@ impl Case<'_> {
                 ["rotate", "token"].iter().any(|name| command.name.starts_with(name))
                     && answer.output.contains("keys")
             }
+            Role::Keys if command.name.starts_with("passkeys") && self.holds_passkeys() => {
+                self.harms && answer.output.contains("keys/passkeys")
+            }
             Role::Keys if command.name.starts_with("token") => self.harms && self.holds_passkeys(),
             Role::Keys if self.has_usable_keys => command.presents_token() && blames_keys(answer),
             Role::Keys => {
