@@ -245,7 +245,7 @@ pub(crate) fn forget(source: &str) -> Result<(RegistrationResult, Key), Failure>
     let known: Vec<String> = known.into_iter().chain(folders).collect();
     let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
     Err(Failure::Usage(format!(
-        "`{source}` is not registered in {}. Registered: {known}. See all: workrail workflow sources list",
+        "`{source}` is not registered in {}. Registered: {known}. `workrail workflow sources list` shows them all.",
         config_path.path
     )))
 }

@@ -45,7 +45,8 @@ fn wanted<'s>(sources: &'s Sources, names: &[String]) -> Result<Vec<&'s Mirror>,
             let path = settings::config_path().map(|config| config.path.into_string());
             let path = path.unwrap_or_else(|_| "the settings file".to_owned());
             return Err(Failure::Usage(format!(
-                "Unknown git source `{name}`. Git sources in {path}: {known}. Add one: workrail workflow sources add git {name} URL"
+                "Unknown git source `{name}`. Git sources in {path}: {known}. `workrail workflow sources add git \
+                 NAME URL` adds one."
             )));
         }
     }
