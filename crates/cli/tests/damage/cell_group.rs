@@ -184,7 +184,9 @@ impl<'a> CellGroup<'a> {
             found.extend(self.is_served(home));
         }
         let ours = command.about == About::Session(self.template.victim.session.clone());
-        if case.pending && ours && answer.end == End::Done {
+        // A purged session has another id.
+        let is_replaced = command.name.starts_with("purge");
+        if case.pending && ours && answer.end == End::Done && !is_replaced {
             found.extend(
                 self.events_at_least(home, self.template.events(&self.template.victim.session).len()),
             );
