@@ -256,7 +256,7 @@ impl Damage {
     }
 }
 
-fn remove(path: &Path) {
+pub(crate) fn remove(path: &Path) {
     match fs::symlink_metadata(path) {
         Ok(found) if found.is_dir() => fs::remove_dir_all(path).unwrap(),
         Ok(_) => fs::remove_file(path).unwrap(),

@@ -14,7 +14,7 @@ use workrail_testkit::proof;
 use crate::advice;
 use crate::commands::{Command, CommandResult, Effect, End};
 use crate::coverage::temporary_files;
-use crate::damages::Damage;
+use crate::damages::{self, Damage};
 use crate::differences::short;
 use crate::faults::{has_happened, tried};
 use crate::files::{Role, Target};
@@ -23,18 +23,6 @@ use crate::template::Template;
 
 /// By default, one in this many is tried.
 const SAMPLED_ONE_IN: usize = 83;
-
-const OBSTACLES: [Damage; 9] = [
-    Damage::OtherKind,
-    Damage::LinkToNothing,
-    Damage::LinkToItself,
-    Damage::LinkToEndless,
-    Damage::LinkToOriginal,
-    Damage::Unreadable,
-    Damage::ReadOnly,
-    Damage::WrongOwner,
-    Damage::Pipe,
-];
 
 const CONTENT: &str = "somebody else's";
 
@@ -62,7 +50,7 @@ impl Obstructed<'_> {
         {
             found.push("it wrote through the link".to_owned());
         }
-        remove(&path);
+        damages::remove(&path);
         let verified = home.run(&["store", "verify", "--json"]);
         if verified.code != 0 {
             found.push(format!("verify: {}", short(&verified.out)));
@@ -98,14 +86,6 @@ fn advice_missing(answer: &CommandResult) -> Option<String> {
     (!leads_on).then(|| format!("without a next step: {}", short(&answer.output)))
 }
 
-fn remove(path: &Path) {
-    match fs::symlink_metadata(path) {
-        Ok(found) if found.is_dir() => fs::remove_dir_all(path).unwrap(),
-        Ok(_) => fs::remove_file(path).unwrap(),
-        Err(_) => {}
-    }
-}
-
 /// The names of temporary files whose folders the template has.
 fn targets(template: &Template) -> Vec<Target> {
     let home: &Home = &template.home;
@@ -127,9 +107,12 @@ fn figure_obstacles_at_temporary_names() {
         let restricts = matches!(damage, Damage::Unreadable | Damage::ReadOnly);
         (user.respects_permissions() || !restricts) && (user == User::Nobody || *damage != Damage::WrongOwner)
     };
+    // Whatever blocks a lock is no plain file that we may write.
+    let obstacles: Vec<Damage> =
+        damages::ALL.into_iter().filter(|damage| damage.blocks_a_lock() && is_possible(damage)).collect();
     let mut all = Vec::new();
     for target in &targets {
-        for damage in OBSTACLES.into_iter().filter(is_possible) {
+        for &damage in &obstacles {
             all.extend(commands.iter().map(|command| Obstructed { target, damage, command }));
         }
     }
@@ -154,7 +137,7 @@ fn figure_obstacles_at_temporary_names() {
     println!(
         "figure: obstacles at temporary names: {} names, {} kinds, {} commands, {} tried: {} violations",
         targets.len(),
-        OBSTACLES.len(),
+        obstacles.len(),
         commands.len(),
         chosen.len(),
         violations.len()

@@ -84,7 +84,8 @@ impl<S: Store + Inspection> Engine<S> {
 }
 
 impl<S: Store + Upkeep> Engine<S> {
-    /// What a session is, to whoever is about to remove it: what a killed process had written completely is a part of it.
+    /// The overview for someone who is about to remove the session. First adds a completed write that a killed process
+    /// did not commit.
     pub fn overview_for_removal(&self, session: SessionId) -> Result<SessionOverview, Box<ErrorEnvelope>> {
         self.permit(Act::Administer)?;
         self.complete_write(session)?;
