@@ -336,6 +336,25 @@ fn a_repository_that_git_cannot_use_is_fetched_anew() {
     }
 }
 
+#[test]
+fn a_link_in_the_place_of_the_repository_is_replaced_and_its_target_stays_as_it_is() {
+    let scene = Scene::new();
+    let sources = scene.sources(scene.source());
+    scene.write("a.json", "1").commit();
+    mirror(&sources).sync().unwrap();
+    let folder = fs::read_dir(scene.path("data/sources/git")).unwrap().next().unwrap().unwrap().path();
+    let (repository, elsewhere) = (folder.join("repository"), scene.path("elsewhere"));
+    fs::remove_dir_all(&repository).unwrap();
+    fs::create_dir(&elsewhere).unwrap();
+    fs::set_permissions(&elsewhere, fs::Permissions::from_mode(0o755)).unwrap();
+    symlink(&elsewhere, &repository).unwrap();
+    scene.write("a.json", "2").commit();
+    mirror(&sources).sync().unwrap();
+    assert_eq!(found(&sources)[0].1, "2");
+    assert_eq!(fs::metadata(&elsewhere).unwrap().permissions().mode() & 0o777, 0o755);
+    assert_eq!(fs::read_dir(&elsewhere).unwrap().count(), 0);
+}
+
 /// Broke: the record kept permissions with which it could not be read, and a link was followed.
 #[test]
 fn what_is_in_the_place_of_the_record_is_replaced() {

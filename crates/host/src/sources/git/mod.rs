@@ -391,8 +391,10 @@ fn packs(git: &Git) -> Utf8PathBuf {
 
 /// Everything in it can be fetched again.
 fn discard(repository: &Utf8Path) {
-    // Otherwise a folder without permissions keeps its files.
-    let _ = std::fs::set_permissions(repository, Permissions::from_mode(0o700));
+    // A folder without permissions would keep its files. A link would pass the permissions on to its target.
+    if std::fs::symlink_metadata(repository).is_ok_and(|found| found.is_dir()) {
+        let _ = std::fs::set_permissions(repository, Permissions::from_mode(0o700));
+    }
     let _ = std::fs::remove_dir_all(repository);
 }
 
